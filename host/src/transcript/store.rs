@@ -1,0 +1,416 @@
+//! The store trait: what the gateway needs of a backend, and what a backend must promise.
+
+use super::Message;
+use crate::diagnostic::Diagnostic;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Host-given id of an entry: stable for ever, rises with every append in the whole store, never 0.
+pub type EntryId = u64;
+/// Row id of a session in the store, never 0.
+pub type SessionRow = u64;
+
+/// Bits of a stored entry.
+pub mod stored_flags {
+    /// Belongs to a heartbeat.
+    pub const HEARTBEAT: u32 = 1;
+}
+
+/// What an entry holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum EntryBody {
+    /// A message.
+    Message(Message),
+    /// A compaction boundary: what is older than `first_kept` is replaced by `summary` in the projection.
+    Compaction(CompactionBody),
+}
+
+/// Body of a compaction entry.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CompactionBody {
+    /// The summary.
+    pub summary: String,
+    /// First entry that stays verbatim.
+    pub first_kept: EntryId,
+    /// Tokens of the projection before, measured by the host.
+    pub tokens_before: u64,
+    /// Tokens of the projection after, measured by the host.
+    pub tokens_after: u64,
+    /// What asked for it: "budget", "overflow", "manual".
+    pub trigger: String,
+    /// Engine that made it, or "builtin".
+    pub by: String,
+}
+
+/// An entry of the transcript. Append-only: it is never changed after it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Its id.
+    pub id: EntryId,
+    /// Parent, or 0 at the root of the tree.
+    pub parent: EntryId,
+    /// Session.
+    pub session: SessionRow,
+    /// Milliseconds since the Unix epoch.
+    pub time_ms: i64,
+    /// Bits of [`stored_flags`].
+    pub flags: u32,
+    /// Tokens of the entry as it would be sent, framing included; counted once.
+    pub tokens: u32,
+    /// [`Message::digest`], or 0 for a compaction.
+    pub digest: u128,
+    /// What it holds.
+    pub body: EntryBody,
+}
+
+/// A session as the store lists it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionRecord {
+    /// Row.
+    pub row: SessionRow,
+    /// Key, unique.
+    pub key: String,
+    /// Public id (UUID v7).
+    pub session_id: String,
+    /// Agent, from keys of the form `agent:ID:…`, else "main".
+    pub agent: String,
+    /// Head of the active branch, or 0 when empty.
+    pub head: EntryId,
+    /// Changes when the transcript is rewritten.
+    pub generation: u64,
+    /// Created, ms since the epoch.
+    pub created_ms: i64,
+    /// Last write, ms since the epoch.
+    pub updated_ms: i64,
+    /// Number of entries in all branches.
+    pub entries: u64,
+}
+
+/// Fencing token of a writer. Each write carries it; a write with an older token than the session has seen is refused in the
+/// same transaction, so that a store shared by several gateways can fence a stale one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct LeaseToken(pub u64);
+
+/// State of an outbox row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutboxState {
+    /// The user entry was admitted; no answer yet.
+    Admitted,
+    /// The turn is accepted and its range is closed: offered to `commitTurn`.
+    Ready,
+    /// Cannot be offered; the reason stands beside it.
+    Blocked,
+}
+
+/// A row of the outbox of durable turns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OutboxRow {
+    /// Key of the advancement; unique.
+    pub key: String,
+    /// Registered id of the engine that it is for.
+    pub engine: String,
+    /// Session.
+    pub session: SessionRow,
+    /// First entry of the range.
+    pub first: EntryId,
+    /// Last entry of the range, or 0 while admitted.
+    pub last: EntryId,
+    /// State.
+    pub state: OutboxState,
+    /// How often it was offered in vain.
+    pub attempts: u32,
+    /// Last error.
+    pub last_error: Option<String>,
+    /// Created, ms since the epoch.
+    pub created_ms: i64,
+}
+
+/// What happened in one turn, kept for the operator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TurnRecord {
+    /// Id of the turn (UUID v7).
+    pub turn_id: String,
+    /// Session.
+    pub session: SessionRow,
+    /// First admitted entry.
+    pub admitted: EntryId,
+    /// Last entry, or 0 when the turn was not answered.
+    pub terminal: EntryId,
+    /// Idempotency key of the request.
+    pub idempotency_key: Option<String>,
+    /// Engine that served.
+    pub engine: String,
+    /// Closed degraded code, when it is not the selected one.
+    pub degraded: Option<String>,
+    /// Why, candidate by candidate, and everything else worth keeping.
+    pub detail: serde_json::Value,
+    /// Started, ms since the epoch.
+    pub started_ms: i64,
+    /// Ended, ms since the epoch.
+    pub ended_ms: i64,
+}
+
+/// One operation of an atomic batch of an engine's store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EngineOp {
+    /// Set.
+    Put(Vec<u8>, Vec<u8>),
+    /// Remove.
+    Delete(Vec<u8>),
+    /// Refuse the batch unless the key is absent.
+    RequireAbsent(Vec<u8>),
+    /// Refuse the batch unless the key holds exactly this.
+    RequireEqual(Vec<u8>, Vec<u8>),
+    /// Remove every key with this prefix.
+    DeletePrefix(Vec<u8>),
+}
+
+/// Scope of an engine's keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EngineScope {
+    /// The engine's own.
+    Engine,
+    /// One session's; dropped with it.
+    Session(SessionRow),
+}
+
+/// One write. A list of writes that is submitted together is applied whole or not at all.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// A new session. `row` was taken from [`Store::next_session`].
+    CreateSession {
+        /// The record; `entries` is ignored.
+        record: SessionRecord,
+    },
+    /// A new entry. Its id was taken from [`Store::next_entry`]; its session exists, or is created in the same list.
+    Append(Entry),
+    /// Moves the head of the active branch.
+    SetHead {
+        /// Session.
+        session: SessionRow,
+        /// New head.
+        head: EntryId,
+    },
+    /// Inserts or replaces an outbox row by key.
+    Outbox(OutboxRow),
+    /// Removes an outbox row.
+    OutboxDelete(String),
+    /// Removes all `Ready` rows of one engine and session whose range ends at or before `up_to` (settled as covered).
+    OutboxCovered {
+        /// Engine.
+        engine: String,
+        /// Session.
+        session: SessionRow,
+        /// Last entry handed over.
+        up_to: EntryId,
+    },
+    /// The last entry handed over to an engine, by commit or by cursor. Never moves back.
+    HandedOver {
+        /// Engine.
+        engine: String,
+        /// Session.
+        session: SessionRow,
+        /// Last entry handed over.
+        entry: EntryId,
+    },
+    /// Inserts or replaces a turn record by turn id.
+    Turn(TurnRecord),
+    /// Freezes a pruned text of an entry: from now on the projection shows `text` for it, byte for byte.
+    FreezePruned {
+        /// Session.
+        session: SessionRow,
+        /// Entry.
+        entry: EntryId,
+        /// The shorter text.
+        text: String,
+    },
+    /// Atomic batch of an engine's store. A failed requirement refuses the whole list with [`StoreError::Requirement`].
+    EngineBatch {
+        /// Engine.
+        engine: String,
+        /// Scope.
+        scope: EngineScope,
+        /// Operations, in order.
+        ops: Vec<EngineOp>,
+    },
+    /// Drops all keys of a scope.
+    EngineDropScope {
+        /// Engine, or all engines when `None`.
+        engine: Option<String>,
+        /// Scope.
+        scope: EngineScope,
+    },
+    /// Removes a session with everything that hangs on it.
+    DeleteSession {
+        /// Session.
+        session: SessionRow,
+    },
+}
+
+/// The list of writes of one submission with the lease that it is made under.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submission {
+    /// Session whose lease is checked, and the token; `None` for writes of no session (an engine's own scope).
+    pub lease: Option<(SessionRow, LeaseToken)>,
+    /// The writes.
+    pub writes: Vec<Write>,
+}
+
+/// Receipt of a submission: await it, or block on it, to know that the writes are on disk.
+#[derive(Debug)]
+pub struct Ack(pub(crate) tokio::sync::oneshot::Receiver<Result<(), StoreError>>);
+
+impl Ack {
+    /// Waits until the writes are durable.
+    pub async fn durable(self) -> Result<(), StoreError> {
+        self.0.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Blocks this thread until the writes are durable. Not for async threads.
+    pub fn durable_blocking(self, deadline: Instant) -> Result<(), StoreError> {
+        let mut receiver = self.0;
+        // A short spin-free poll: tokio's oneshot has no timed blocking receive, and a batch takes well under a millisecond.
+        let mut pause = std::time::Duration::from_micros(20);
+        loop {
+            match receiver.try_recv() {
+                Ok(result) => return result,
+                Err(tokio::sync::oneshot::error::TryRecvError::Closed) => return Err(StoreError::Closed),
+                Err(tokio::sync::oneshot::error::TryRecvError::Empty) => {
+                    if Instant::now() >= deadline {
+                        return Err(StoreError::Deadline);
+                    }
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(std::time::Duration::from_millis(2));
+                }
+            }
+        }
+    }
+}
+
+/// Errors of a store.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Another process holds the state folder.
+    #[error("the state folder {folder} is in use by another gateway (pid {pid})")]
+    Locked {
+        /// The folder.
+        folder: String,
+        /// Its pid, or "unknown".
+        pid: String,
+    },
+    /// The folder or the file cannot be used.
+    #[error("cannot open the store at {path}: {reason}")]
+    Open {
+        /// Path.
+        path: String,
+        /// Reason.
+        reason: String,
+    },
+    /// The store was written by a newer gateway.
+    #[error("the store has format {found}; this gateway knows up to {known}")]
+    Format {
+        /// Found.
+        found: i64,
+        /// Known.
+        known: i64,
+    },
+    /// A newer writer has taken the session.
+    #[error("the lease of session {session} was taken by a newer writer")]
+    StaleLease {
+        /// Session.
+        session: SessionRow,
+    },
+    /// A requirement of an engine's batch did not hold.
+    #[error("a requirement of the batch does not hold")]
+    Requirement,
+    /// The backend failed.
+    #[error("the store failed: {0}")]
+    Backend(String),
+    /// The store is closed.
+    #[error("the store is closed")]
+    Closed,
+    /// Not done in time; it may still be done.
+    #[error("the store did not answer before the deadline")]
+    Deadline,
+    /// What was asked for does not exist.
+    #[error("no such {0}")]
+    NotFound(&'static str),
+}
+
+impl Diagnostic for StoreError {
+    fn code(&self) -> &'static str {
+        match self {
+            StoreError::Locked { .. } => "CE401",
+            StoreError::Open { .. } => "CE402",
+            StoreError::Format { .. } => "CE403",
+            StoreError::StaleLease { .. } => "CE404",
+            StoreError::Requirement => "CE405",
+            StoreError::Backend(_) => "CE406",
+            StoreError::Closed => "CE407",
+            StoreError::Deadline => "CE408",
+            StoreError::NotFound(_) => "CE409",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            StoreError::Locked { .. } => {
+                Some("stop the other gateway, or give this one its own [gateway] state_dir".into())
+            }
+            StoreError::Open { .. } => Some("check that the folder exists, is writable, and has space".into()),
+            StoreError::Format { .. } => Some("use the gateway version that wrote it, or a newer one".into()),
+            StoreError::Backend(_) => Some("check the disk: space, permissions, health".into()),
+            _ => None,
+        }
+    }
+}
+
+/// A backend. Reads block and are called off the async threads; writes are queued to the one writer, in order, and
+/// acknowledged when they are on disk. A read sees every write that was acknowledged before it began.
+pub trait Store: Send + Sync + 'static {
+    /// Token of this process: greater than that of every process that opened the store before.
+    fn lease(&self) -> LeaseToken;
+    /// A fresh entry id.
+    fn next_entry(&self) -> EntryId;
+    /// A fresh session row.
+    fn next_session(&self) -> SessionRow;
+    /// Queues writes.
+    fn submit(&self, submission: Submission) -> Ack;
+    /// A session by key.
+    fn session(&self, key: &str) -> Result<Option<SessionRecord>, StoreError>;
+    /// All sessions, newest use first.
+    fn sessions(&self, limit: usize, offset: usize) -> Result<Vec<SessionRecord>, StoreError>;
+    /// The branch that ends at `head`, root first, whole.
+    fn branch(&self, session: SessionRow, head: EntryId) -> Result<Vec<Arc<Entry>>, StoreError>;
+    /// Heads (entries without children) of all branches, oldest first.
+    fn heads(&self, session: SessionRow) -> Result<Vec<EntryId>, StoreError>;
+    /// Frozen pruned texts of a session.
+    fn frozen(&self, session: SessionRow) -> Result<Vec<(EntryId, String)>, StoreError>;
+    /// Outbox rows, oldest first, of one session or of all.
+    fn outbox(&self, session: Option<SessionRow>) -> Result<Vec<OutboxRow>, StoreError>;
+    /// Last entry handed over to an engine, or 0.
+    fn handed_over(&self, engine: &str, session: SessionRow) -> Result<EntryId, StoreError>;
+    /// Turn record of an idempotency key.
+    fn turn_by_key(&self, session: SessionRow, idempotency_key: &str) -> Result<Option<TurnRecord>, StoreError>;
+    /// Turn records of a session, newest first.
+    fn turns(&self, session: SessionRow, limit: usize) -> Result<Vec<TurnRecord>, StoreError>;
+    /// A value of an engine's store.
+    fn engine_get(&self, engine: &str, scope: EngineScope, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Pairs of an engine's store in byte order: keys with `prefix`, greater than `after`.
+    fn engine_scan(
+        &self,
+        engine: &str,
+        scope: EngineScope,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError>;
+    /// Bytes on disk.
+    fn disk_bytes(&self) -> u64;
+    /// Waits for the queue, then closes. Later submissions fail with [`StoreError::Closed`].
+    fn close(&self);
+}
