@@ -1,1 +1,76 @@
-fn main(){}
+//! The project's own chores. `cargo xtask` lists them.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
+
+mod licences;
+mod run;
+mod smoke;
+mod test;
+
+use std::process::{Command, ExitCode};
+
+/// What a chore returns: nothing, or one sentence that says what failed.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let chore = args.next().unwrap_or_default();
+    let rest: Vec<String> = args.collect();
+    let outcome = match chore.as_str() {
+        "run" => run::run(&rest),
+        "test" => test::test(&rest),
+        "lint" => test::lint(),
+        "smoke" => smoke::smoke(),
+        "licences" => licences::check(),
+        other => {
+            if !other.is_empty() {
+                eprintln!("xtask: no such chore: {other}\n");
+            }
+            eprintln!(
+                "usage: cargo xtask CHORE\n\n  \
+                 run [ARGS]   build all, put the bundled engine into plugins/, start the gateway (ARGS go to `engineroom gateway`)\n  \
+                 test [ARGS]  every test of the workspace (ARGS go to `cargo test`)\n  \
+                 lint         rustfmt, clippy and rustdoc, warnings are errors\n  \
+                 smoke        start what `run` starts, hold a conversation with it, stop it\n  \
+                 licences     check every dependency's licence"
+            );
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("xtask {chore}: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the workspace.
+fn root() -> std::path::PathBuf {
+    let here = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(std::path::Path::to_path_buf).unwrap_or(here)
+}
+
+/// The cargo that runs this chore.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a command to its end.
+fn done(command: &mut Command) -> Outcome {
+    let shown = format!("{command:?}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}
+
+/// Folder of the built files of a profile.
+fn built(profile: &str) -> std::path::PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), std::path::PathBuf::from);
+    let target = if target.is_absolute() { target } else { root().join(target) };
+    target.join(profile)
+}
