@@ -1,0 +1,1 @@
+//! The doors for programs: HTTP in the dialects of the clients.

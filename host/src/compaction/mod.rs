@@ -1,0 +1,1 @@
+//! The built-in compaction, and the projection of history.

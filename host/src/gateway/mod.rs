@@ -1,0 +1,1 @@
+//! Wires the rooms from the configuration; starts, drains, stops.

@@ -1,0 +1,1 @@
+//! The built-in engine, through the public contract.

@@ -1,0 +1,1 @@
+//! The memory slot: prompt section and search.

@@ -1,0 +1,1 @@
+//! Providers, streaming, token counting, error classification.

@@ -1,0 +1,1 @@
+//! Who serves the slot, and how it is called.

@@ -1,0 +1,1 @@
+//! The disposable child that probes a library.
