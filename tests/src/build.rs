@@ -1,0 +1,48 @@
+//! What the tests load and drive, built once per test process with the cargo that runs the tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Packages that the tests load or drive. Cargo is asked for all of them together: one build, one feature set.
+const PACKAGES: &[&str] = &["engineroom", "engine-window", "fixture-chaos", "fixture-powercut"];
+
+/// The built files.
+#[derive(Debug)]
+pub struct Built {
+    folder: PathBuf,
+}
+
+/// Builds, the first time, and gives the built files.
+pub fn built() -> &'static Built {
+    static BUILT: OnceLock<Built> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        // target/PROFILE/deps/TEST-HASH: the test's own place tells the target folder and the profile.
+        let own = std::env::current_exe().expect("the test's own path");
+        let folder = own.parent().and_then(Path::parent).expect("a folder above deps").to_path_buf();
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.arg("build").current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.arg("--target-dir").arg(folder.parent().expect("a target folder"));
+        if folder.ends_with("release") {
+            cargo.arg("--release");
+        }
+        for package in PACKAGES {
+            cargo.args(["--package", package]);
+        }
+        let output = cargo.output().expect("cargo starts");
+        assert!(output.status.success(), "{cargo:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+        Built { folder }
+    })
+}
+
+impl Built {
+    /// The gateway.
+    pub fn engineroom(&self) -> PathBuf {
+        self.folder.join("engineroom")
+    }
+
+    /// The library of a package with this library name.
+    pub fn library(&self, name: &str) -> PathBuf {
+        self.folder.join(crate::library_name(name))
+    }
+}

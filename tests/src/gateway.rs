@@ -1,0 +1,100 @@
+//! A running gateway.
+
+use crate::{Client, Setup};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// A gateway process. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Gateway {
+    child: Child,
+    client: Client,
+    stderr: Arc<Mutex<String>>,
+}
+
+impl Gateway {
+    /// Starts it in `setup` and waits until it names its address.
+    pub fn start(setup: &Setup) -> Gateway {
+        let mut command = setup.command(&["gateway"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the gateway starts");
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&stderr);
+        let mut pipe = child.stderr.take().expect("its stderr");
+        std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(n @ 1..) = pipe.read(&mut chunk) {
+                kept.lock().expect("stderr").push_str(&String::from_utf8_lossy(&chunk[..n]));
+            }
+        });
+        let mut lines = BufReader::new(child.stdout.take().expect("its stdout")).lines();
+        let address = loop {
+            let Some(Ok(line)) = lines.next() else {
+                let status = child.wait();
+                std::thread::sleep(Duration::from_millis(50));
+                panic!("the gateway ended ({status:?}) without naming its address: {}", stderr.lock().expect("stderr"));
+            };
+            if let Some((_, rest)) = line.split_once("http://") {
+                let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':')).unwrap_or(rest.len());
+                break rest[..end].to_owned();
+            }
+        };
+        // Keep the pipe drained, so that the gateway never blocks on it.
+        std::thread::spawn(move || lines.for_each(drop));
+        Gateway { child, client: Client::new(&address), stderr }
+    }
+
+    /// A client of it.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to stderr so far.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().expect("stderr").clone()
+    }
+
+    /// True while it runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends a signal by name, `TERM`, `KILL`, `STOP`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill");
+    }
+
+    /// SIGTERM, then waits at most a minute.
+    pub fn stop(mut self) -> ExitStatus {
+        self.signal("TERM");
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("its status") {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "the gateway does not end: {}", self.stderr());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// `kill -9`, then waits.
+    pub fn kill(mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("its end");
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // Both fail only when it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,18 @@
+//! The bench that the whole-system tests share: build once, lay out an operator's folder, start the real gateway, talk to it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "only tests use this crate; a failure here is a failed test"
+)]
+
+mod build;
+mod client;
+mod gateway;
+mod setup;
+
+pub use build::{Built, built};
+pub use client::{Answer, Client};
+pub use gateway::Gateway;
+pub use setup::{Cli, Setup, library_name};
