@@ -11,6 +11,10 @@ pub struct SessionV1 {
     pub session_id: Str,
     /// Key of the session; absent when the engine does not accept `sessionKey`, or the turn has none.
     pub session_key: Str,
+    /// Agent of the session (`agentId`); absent when it has none.
+    pub agent_id: Str,
+    /// Working folder of the run (`runtimeContext.cwd`); absent when unknown or not accepted.
+    pub cwd: Str,
     /// Where the session lives; null when the engine does not accept `sessionTarget`.
     pub target: *const SessionTargetV1,
     /// Settings of the run; null when the engine does not accept `runtimeSettings`.
@@ -221,8 +225,8 @@ pub struct CompactArgsV1 {
     pub attempt: u32,
     /// Most attempts, at overflow.
     pub max_attempts: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// `forceReason`, a code from [`crate::force_reason`].
+    pub force_reason: u32,
     /// Focus text of the operator; data, not instructions to obey. Absent when none.
     pub custom_instructions: Str,
 }
@@ -253,6 +257,10 @@ pub struct PrepareSubagentArgsV1 {
 pub struct SubagentEndedArgsV1 {
     /// Key of the child session.
     pub child_session_key: Str,
+    /// Agent folder; absent when there is none.
+    pub agent_dir: Str,
+    /// Workspace folder; absent when there is none.
+    pub workspace_dir: Str,
     /// A code from [`crate::subagent_end`].
     pub reason: u32,
     /// Zero.

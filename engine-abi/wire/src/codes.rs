@@ -183,6 +183,20 @@ pub mod trigger {
     pub const TURN: u32 = 5;
     /// After a compaction.
     pub const COMPACTION: u32 = 6;
+    /// `cli_budget`: the context of a command-line agent grew past its threshold.
+    pub const CLI_BUDGET: u32 = 7;
+    /// `cli_native_budget`: the same, by the agent's own count.
+    pub const CLI_NATIVE_BUDGET: u32 = 8;
+}
+
+/// `forceReason` of `compact`. 0 is none.
+pub mod force_reason {
+    /// Not forced, or no reason given.
+    pub const NONE: u32 = 0;
+    /// `preflight_required`: the next prompt would not fit.
+    pub const PREFLIGHT_REQUIRED: u32 = 1;
+    /// `manual`.
+    pub const MANUAL: u32 = 2;
 }
 
 /// Status of `commitTurn`.

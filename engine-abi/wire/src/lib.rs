@@ -16,11 +16,12 @@
 //! - **Unwinding.** No function of either side ever unwinds. The SDK guards the engine's side, the host its own.
 //!
 //! Layouts are frozen with version 1: a struct never grows, a table never changes. Growth is a new table that is asked for by
-//! a string id with a version ([`EntryV1::get_extension`], [`HostV1::service`]).
+//! a string id with a version ([`EntryPointV1::get_extension`], [`HostV1::service`]).
 
 mod args;
 mod codes;
 mod host;
+mod memory;
 mod module;
 mod services;
 mod sinks;
@@ -29,6 +30,7 @@ mod types;
 pub use args::*;
 pub use codes::*;
 pub use host::*;
+pub use memory::*;
 pub use module::*;
 pub use services::*;
 pub use sinks::*;

@@ -52,7 +52,7 @@ pub struct RegistrarV1 {
     /// reserved or belongs to another owner; the library may go on.
     pub register_engine: extern "C" fn(context: *const u8, id: Str, factory: *const FactoryV1) -> u32,
     /// Registers a memory provider under `id`.
-    pub register_memory: extern "C" fn(context: *const u8, id: Str, factory: *const FactoryV1) -> u32,
+    pub register_memory: extern "C" fn(context: *const u8, id: Str, factory: *const MemoryFactoryV1) -> u32,
     /// The reason of a failure, before `register` returns `ERROR` or `PANIC`.
     pub fail: extern "C" fn(context: *const u8, message: Str) -> u32,
 }

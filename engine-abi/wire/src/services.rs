@@ -82,6 +82,8 @@ pub struct LlmResponseV1 {
     pub cache_read_tokens: u64,
     /// `usage.cacheWriteTokens`.
     pub cache_write_tokens: u64,
+    /// `usage.totalTokens`.
+    pub total_tokens: u64,
     /// `usage.costUsd`; negative when unknown.
     pub cost_usd: f64,
 }

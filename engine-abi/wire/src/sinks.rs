@@ -199,4 +199,8 @@ pub struct SinkV1 {
     pub tool: extern "C" fn(frame: *const crate::FrameV1, tool: *const ToolV1) -> u32,
     /// `callTool`.
     pub tool_result: extern "C" fn(frame: *const crate::FrameV1, result: *const ToolResultV1) -> u32,
+    /// Memory provider, prompt section: the text, once. No push means that there is nothing to add.
+    pub memory_prompt: extern "C" fn(frame: *const crate::FrameV1, text: Str) -> u32,
+    /// Memory provider, search: hits, in bulk, best first.
+    pub memory_hits: extern "C" fn(frame: *const crate::FrameV1, hits: *const crate::MemoryHitV1, len: usize) -> u32,
 }

@@ -172,6 +172,8 @@ pub struct SessionTargetV1 {
     pub session_id: Str,
     /// Key of the session.
     pub session_key: Str,
+    /// Name of the store that holds it (`storePath`): opaque, equal for sessions of one store.
+    pub store: Str,
     /// Thread of the session, where the channel has threads; else absent.
     pub thread_id: Str,
 }
