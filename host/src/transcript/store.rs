@@ -21,8 +21,8 @@ pub mod stored_flags {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EntryBody {
-    /// A message.
-    Message(Message),
+    /// A message; shared with the projection, so that each is held in memory once.
+    Message(Arc<Message>),
     /// A compaction boundary: what is older than `first_kept` is replaced by `summary` in the projection.
     Compaction(CompactionBody),
 }
