@@ -22,7 +22,11 @@ fn refused(setup: &Setup, engine: &str, stage: &str, words: &[&str]) {
     let said = setup.cli(&["doctor"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     for word in [engine, stage].iter().chain(words) {
-        assert!(said.stdout.to_lowercase().contains(&word.to_lowercase()), "doctor does not say {word:?}:\n{}", said.stdout);
+        assert!(
+            said.stdout.to_lowercase().contains(&word.to_lowercase()),
+            "doctor does not say {word:?}:\n{}",
+            said.stdout
+        );
     }
     assert!(said.stdout.contains("hint"), "doctor names no remedy:\n{}", said.stdout);
     assert!(gateway.stop().success());
@@ -69,9 +73,10 @@ fn a_library_cut_anywhere_is_refused_before_it_is_opened() {
 
 #[test]
 fn a_foreign_library_is_not_an_engine() {
-    let name = ["/lib/x86_64-linux-gnu/libz.so.1", "/usr/lib/x86_64-linux-gnu/libz.so.1", "/lib/aarch64-linux-gnu/libz.so.1"]
-        .into_iter()
-        .find_map(|path| std::fs::read(path).ok());
+    let name =
+        ["/lib/x86_64-linux-gnu/libz.so.1", "/usr/lib/x86_64-linux-gnu/libz.so.1", "/lib/aarch64-linux-gnu/libz.so.1"]
+            .into_iter()
+            .find_map(|path| std::fs::read(path).ok());
     // Every Linux has some library that is not an engine; the C library serves where libz is not installed.
     let bytes = name.unwrap_or_else(|| std::fs::read("/lib/x86_64-linux-gnu/libc.so.6").unwrap());
     refused_file("z", &bytes, &["engineroom"]);
@@ -139,7 +144,8 @@ fn two_hundred_damaged_copies_never_keep_the_gateway_from_answering() {
         let answer = gateway.client().say("s", "Is anybody there?");
         assert_eq!(answer.status, 200, "round {round}: {answer:?}");
         let engines = gateway.client().engines();
-        let ready = engines["engines"].as_array().unwrap().iter().any(|row| row["id"] == "window" && row["state"] == "ready");
+        let ready =
+            engines["engines"].as_array().unwrap().iter().any(|row| row["id"] == "window" && row["state"] == "ready");
         let expected = if ready { "window" } else { "legacy" };
         assert_eq!(answer.engine(), Some(expected), "round {round}: {answer:?} {engines:#}");
         assert!(gateway.is_alive(), "round {round}");

@@ -4,8 +4,20 @@ use crate::{Outcome, cargo};
 
 /// Permissive licences. A dependency passes when each of the terms that its expression joins by AND has one of these.
 const ACCEPTED: &[&str] = &[
-    "MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD",
-    "Unicode-3.0", "Unlicense", "CC0-1.0", "BSL-1.0", "MIT-0", "CDLA-Permissive-2.0",
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "0BSD",
+    "Unicode-3.0",
+    "Unlicense",
+    "CC0-1.0",
+    "BSL-1.0",
+    "MIT-0",
+    "CDLA-Permissive-2.0",
 ];
 
 /// Accepted by name, with the reason.

@@ -96,7 +96,11 @@ fn stop(gateway: &mut Gateway) -> Outcome {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Some(status) = gateway.0.try_wait().map_err(|e| e.to_string())? {
-            return if status.success() { Ok(()) } else { Err(format!("after SIGTERM the gateway ended with {status}")) };
+            return if status.success() {
+                Ok(())
+            } else {
+                Err(format!("after SIGTERM the gateway ended with {status}"))
+            };
         }
         if Instant::now() > deadline {
             return Err("the gateway did not end within 30 s of SIGTERM".into());
