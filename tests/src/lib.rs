@@ -10,9 +10,11 @@
 mod build;
 mod client;
 mod gateway;
+pub mod model;
 mod setup;
 
 pub use build::{Built, built};
 pub use client::{Answer, Client};
 pub use gateway::Gateway;
+pub use model::MockModel;
 pub use setup::{Cli, Setup, library_name};
