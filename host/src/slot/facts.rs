@@ -8,14 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// A projection: what an engine sees of a session. Append-only, kept per session, never built per call.
-#[derive(Debug, Clone, Default)]
-pub struct View {
-    /// The rows; ids rise strictly.
-    pub heads: Vec<wire::EntryHeadV1>,
-    /// The bodies, in the order of the rows.
-    pub bodies: Vec<Arc<Message>>,
-}
+pub use crate::compaction::View;
 
 /// A cancel signal. Clones share it.
 #[derive(Debug, Clone, Default)]
