@@ -1,7 +1,30 @@
 //! Entries, branches, cursor, outbox; the store trait with its backends. What was acknowledged is on disk.
+//!
+//! ```text
+//!  turn ──► HotSessions ──► HotSession { record, branch, frozen, extra }     warm: memory only
+//!   │            │ first sight of a session, or evicted
+//!   │            ▼
+//!   │          Store (trait) ── reads ──► pool of read-only connections ─┐
+//!   └─ writes ──► submit ──► queue ──► one writer, group commit ─────────┴─► transcript.db
+//! ```
+//!
+//! - [`Store`] is what a backend promises; [`sqlite`] is the one that is always there.
+//! - [`Branch`] is the active branch of a session in memory, [`HotSessions`] the bounded cache of them.
+//! - [`reconcile`] compares what a client sent with what is stored.
+//! - [`cursor`] gives pages of the active branch to engines, behind the fence of the current turn.
 
+mod branch;
+pub mod cursor;
+mod hot;
 mod message;
+pub mod reconcile;
+mod session;
+pub mod sqlite;
 mod store;
 
+pub use branch::Branch;
+pub use hot::{Extra, HotHandle, HotSession, HotSessions};
 pub use message::*;
+pub use session::agent_of_key;
+pub use sqlite::{open, open_existing};
 pub use store::*;

@@ -15,6 +15,9 @@ pub type SessionRow = u64;
 pub mod stored_flags {
     /// Belongs to a heartbeat.
     pub const HEARTBEAT: u32 = 1;
+    /// Made inside the gateway (its own tool calls and their results): no client has seen it, so a client's history is
+    /// compared without it.
+    pub const INTERNAL: u32 = 1 << 1;
 }
 
 /// What an entry holds.
@@ -185,7 +188,7 @@ pub enum Write {
         /// The record; `entries` is ignored.
         record: SessionRecord,
     },
-    /// A new entry. Its id was taken from [`Store::next_entry`]; its session exists, or is created in the same list.
+    /// A new entry. It does not move the head. Its id was taken from [`Store::next_entry`]; its session exists, or is created in the same list.
     Append(Entry),
     /// Moves the head of the active branch.
     SetHead {
@@ -193,6 +196,13 @@ pub enum Write {
         session: SessionRow,
         /// New head.
         head: EntryId,
+    },
+    /// A new generation: the transcript was rewritten, and cursors of older generations are reset.
+    Generation {
+        /// Session.
+        session: SessionRow,
+        /// New generation, greater than the one before.
+        generation: u64,
     },
     /// Inserts or replaces an outbox row by key.
     Outbox(OutboxRow),
@@ -250,7 +260,8 @@ pub enum Write {
     },
 }
 
-/// The list of writes of one submission with the lease that it is made under.
+/// The list of writes of one submission with the lease that it is made under. One without writes is a barrier: it is
+/// acknowledged when everything queued before it was, and costs no sync.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
     /// Session whose lease is checked, and the token; `None` for writes of no session (an engine's own scope).
@@ -339,6 +350,12 @@ pub enum StoreError {
     /// What was asked for does not exist.
     #[error("no such {0}")]
     NotFound(&'static str),
+    /// What should be created exists already.
+    #[error("the {0} exists already")]
+    Exists(&'static str),
+    /// A write that would break the tree: a parent or head of another session, or a parent that is not older.
+    #[error("invalid write: {0}")]
+    Invalid(&'static str),
 }
 
 impl Diagnostic for StoreError {
@@ -353,6 +370,8 @@ impl Diagnostic for StoreError {
             StoreError::Closed => "CE407",
             StoreError::Deadline => "CE408",
             StoreError::NotFound(_) => "CE409",
+            StoreError::Exists(_) => "CE410",
+            StoreError::Invalid(_) => "CE411",
         }
     }
 
@@ -367,6 +386,21 @@ impl Diagnostic for StoreError {
             _ => None,
         }
     }
+}
+
+/// Counters of a store since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct StoreStats {
+    /// Submissions that were acknowledged as durable.
+    pub submissions: u64,
+    /// Submissions that were refused or failed.
+    pub refused: u64,
+    /// Commits, each with one sync of the log: a reply that waited for two submissions waited for at most two of these.
+    pub commits: u64,
+    /// Checkpoints, off the reply path, each with up to two syncs.
+    pub checkpoints: u64,
+    /// Checkpoints for which the writer was held for a moment, because the log grew past its bound.
+    pub held: u64,
 }
 
 /// A backend. Reads block and are called off the async threads; writes are queued to the one writer, in order, and
@@ -409,6 +443,10 @@ pub trait Store: Send + Sync + 'static {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError>;
+    /// Counters since the store was opened.
+    fn stats(&self) -> StoreStats {
+        StoreStats::default()
+    }
     /// Bytes on disk.
     fn disk_bytes(&self) -> u64;
     /// Waits for the queue, then closes. Later submissions fail with [`StoreError::Closed`].

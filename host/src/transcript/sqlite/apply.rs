@@ -1,0 +1,217 @@
+//! One submission, applied inside the writer's transaction.
+
+use super::{backend, codec, engine};
+use crate::transcript::{
+    Entry, LeaseToken, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError, Submission, TurnRecord, Write,
+};
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
+
+/// Applies every write of `submission`, in order. On an error the caller rolls back what was done.
+pub(super) fn submission(conn: &Connection, submission: &Submission) -> Result<(), StoreError> {
+    if let Some((session, token)) = submission.lease {
+        check_lease(conn, session, token, &submission.writes)?;
+    }
+    for write in &submission.writes {
+        apply(conn, write, submission.lease)?;
+    }
+    Ok(())
+}
+
+/// An older token than the session has seen is refused; a newer one is remembered, in the same transaction.
+fn check_lease(conn: &Connection, session: SessionRow, token: LeaseToken, writes: &[Write]) -> Result<(), StoreError> {
+    let seen: Option<i64> = conn
+        .prepare_cached("SELECT lease FROM sessions WHERE row = ?1")
+        .and_then(|mut s| s.query_row([session as i64], |row| row.get(0)).optional())
+        .map_err(backend)?;
+    match seen {
+        Some(seen) if token.0 < seen as u64 => Err(StoreError::StaleLease { session }),
+        Some(seen) if token.0 == seen as u64 => Ok(()),
+        Some(_) => {
+            run(conn, "UPDATE sessions SET lease = ?2 WHERE row = ?1", (session as i64, token.0 as i64)).map(|_| ())
+        }
+        // A session that was deleted meanwhile must not come back by a late write.
+        None if writes.iter().any(|w| matches!(w, Write::CreateSession { record } if record.row == session)) => Ok(()),
+        None => Err(StoreError::NotFound("session")),
+    }
+}
+
+fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken)>) -> Result<(), StoreError> {
+    match write {
+        Write::CreateSession { record } => create_session(conn, record, lease),
+        Write::Append(entry) => append(conn, entry),
+        Write::SetHead { session, head } => {
+            if *head != 0 && session_of(conn, *head)? != Some(*session) {
+                return Err(StoreError::Invalid("the head is no entry of the session"));
+            }
+            let sql = "UPDATE sessions SET head = ?2 WHERE row = ?1";
+            one(run(conn, sql, (*session as i64, *head as i64))?, "session")
+        }
+        Write::Generation { session, generation } => {
+            let sql = "UPDATE sessions SET generation = max(generation, ?2) WHERE row = ?1";
+            one(run(conn, sql, (*session as i64, *generation as i64))?, "session")
+        }
+        Write::Outbox(row) => outbox(conn, row),
+        Write::OutboxDelete(key) => run(conn, "DELETE FROM outbox WHERE key = ?1", [key]).map(|_| ()),
+        Write::OutboxCovered { engine, session, up_to } => {
+            let sql = "DELETE FROM outbox WHERE session = ?1 AND first <= ?3 AND last <= ?3 AND last > 0
+                       AND engine = ?2 AND state = ?4";
+            run(conn, sql, (*session as i64, engine, *up_to as i64, state_code(OutboxState::Ready))).map(|_| ())
+        }
+        Write::HandedOver { engine, session, entry } => {
+            let sql = "INSERT INTO handed(session, engine, entry) VALUES(?1, ?2, ?3)
+                       ON CONFLICT(session, engine) DO UPDATE SET entry = max(entry, ?3)";
+            run(conn, sql, (*session as i64, engine, *entry as i64)).map(|_| ())
+        }
+        Write::Turn(record) => turn(conn, record),
+        Write::FreezePruned { session, entry, text } => {
+            let sql = "INSERT INTO frozen(session, entry, text) VALUES(?1, ?2, ?3)
+                       ON CONFLICT(session, entry) DO UPDATE SET text = ?3";
+            run(conn, sql, (*session as i64, *entry as i64, text)).map(|_| ())
+        }
+        Write::EngineBatch { engine, scope, ops } => engine::batch(conn, engine, *scope, ops),
+        Write::EngineDropScope { engine, scope } => engine::drop_scope(conn, engine.as_deref(), *scope),
+        Write::DeleteSession { session } => delete_session(conn, *session),
+    }
+}
+
+fn create_session(
+    conn: &Connection,
+    record: &SessionRecord,
+    lease: Option<(SessionRow, LeaseToken)>,
+) -> Result<(), StoreError> {
+    let token = lease.filter(|(row, _)| *row == record.row).map_or(0, |(_, token)| token.0);
+    let sql =
+        "INSERT INTO sessions(row, key, session_id, agent, head, generation, created_ms, updated_ms, entries, lease)
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 0, ?9)";
+    let inserted = conn.prepare_cached(sql).and_then(|mut s| {
+        s.execute((
+            record.row as i64,
+            &record.key,
+            &record.session_id,
+            &record.agent,
+            record.head as i64,
+            record.generation as i64,
+            record.created_ms,
+            record.updated_ms,
+            token as i64,
+        ))
+    });
+    match inserted {
+        Ok(_) => Ok(()),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+            Err(StoreError::Exists("session"))
+        }
+        Err(error) => Err(backend(error)),
+    }
+}
+
+fn append(conn: &Connection, entry: &Entry) -> Result<(), StoreError> {
+    if entry.parent >= entry.id {
+        return Err(StoreError::Invalid("an entry must be younger than its parent"));
+    }
+    if entry.parent != 0 && session_of(conn, entry.parent)? != Some(entry.session) {
+        return Err(StoreError::Invalid("the parent is no entry of the session"));
+    }
+    let sql = "UPDATE sessions SET entries = entries + 1, updated_ms = max(updated_ms, ?2) WHERE row = ?1";
+    one(run(conn, sql, (entry.session as i64, entry.time_ms))?, "session")?;
+    let (kind, body) = codec::encode(&entry.body)?;
+    let sql = "INSERT INTO entries(id, parent, session, time_ms, flags, tokens, kind, body)
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let inserted = conn.prepare_cached(sql).and_then(|mut s| {
+        s.execute((
+            entry.id as i64,
+            entry.parent as i64,
+            entry.session as i64,
+            entry.time_ms,
+            entry.flags,
+            entry.tokens,
+            kind,
+            body.as_ref(),
+        ))
+    });
+    match inserted {
+        Ok(_) => Ok(()),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
+            Err(StoreError::Exists("entry"))
+        }
+        Err(error) => Err(backend(error)),
+    }
+}
+
+fn session_of(conn: &Connection, entry: u64) -> Result<Option<SessionRow>, StoreError> {
+    let found: Option<i64> = conn
+        .prepare_cached("SELECT session FROM entries WHERE id = ?1")
+        .and_then(|mut s| s.query_row([entry as i64], |row| row.get(0)).optional())
+        .map_err(backend)?;
+    Ok(found.map(|row| row as u64))
+}
+
+fn outbox(conn: &Connection, row: &OutboxRow) -> Result<(), StoreError> {
+    let sql = "INSERT INTO outbox(key, engine, session, first, last, state, attempts, last_error, created_ms)
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+               ON CONFLICT(key) DO UPDATE SET engine = ?2, session = ?3, first = ?4, last = ?5, state = ?6, attempts = ?7,
+               last_error = ?8, created_ms = ?9";
+    let values = (
+        &row.key,
+        &row.engine,
+        row.session as i64,
+        row.first as i64,
+        row.last as i64,
+        state_code(row.state),
+        row.attempts,
+        &row.last_error,
+        row.created_ms,
+    );
+    run(conn, sql, values).map(|_| ())
+}
+
+fn turn(conn: &Connection, record: &TurnRecord) -> Result<(), StoreError> {
+    let sql = "INSERT INTO turns(session, turn_id, admitted, terminal, idempotency_key, engine, degraded, detail,
+               started_ms, ended_ms) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+               ON CONFLICT(session, turn_id) DO UPDATE SET admitted = ?3, terminal = ?4, idempotency_key = ?5, engine = ?6,
+               degraded = ?7, detail = ?8, started_ms = ?9, ended_ms = ?10";
+    let values = (
+        record.session as i64,
+        &record.turn_id,
+        record.admitted as i64,
+        record.terminal as i64,
+        &record.idempotency_key,
+        &record.engine,
+        &record.degraded,
+        record.detail.to_string(),
+        record.started_ms,
+        record.ended_ms,
+    );
+    run(conn, sql, values).map(|_| ())
+}
+
+fn delete_session(conn: &Connection, session: SessionRow) -> Result<(), StoreError> {
+    let row = session as i64;
+    for sql in [
+        "DELETE FROM entries WHERE session = ?1",
+        "DELETE FROM frozen WHERE session = ?1",
+        "DELETE FROM turns WHERE session = ?1",
+        "DELETE FROM outbox WHERE session = ?1",
+        "DELETE FROM handed WHERE session = ?1",
+        "DELETE FROM engine_kv WHERE scope = ?1",
+    ] {
+        run(conn, sql, [row])?;
+    }
+    one(run(conn, "DELETE FROM sessions WHERE row = ?1", [row])?, "session")
+}
+
+pub(super) fn state_code(state: OutboxState) -> i64 {
+    match state {
+        OutboxState::Admitted => 0,
+        OutboxState::Ready => 1,
+        OutboxState::Blocked => 2,
+    }
+}
+
+pub(super) fn run(conn: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
+    conn.prepare_cached(sql).and_then(|mut statement| statement.execute(values)).map_err(backend)
+}
+
+fn one(changed: usize, what: &'static str) -> Result<(), StoreError> {
+    if changed == 0 { Err(StoreError::NotFound(what)) } else { Ok(()) }
+}

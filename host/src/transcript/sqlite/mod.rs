@@ -1,0 +1,229 @@
+//! The SQLite backend: one file in the state folder, one writer, a few readers.
+//!
+//! | part | job |
+//! |---|---|
+//! | [`schema`] | tables, format version, how a connection is set up |
+//! | [`lock`] | the state folder, its modes, one process per folder |
+//! | [`ids`] | entry ids, session rows, the lease token: never given twice |
+//! | [`writer`] | the thread that commits; group commit |
+//! | [`apply`] | one submission inside a transaction; the fence of leases |
+//! | [`engine`] | the engines' keys and values |
+//! | [`checkpoint`] | copying the log off the reply path |
+//! | [`reader`] | the pool and the queries |
+//! | [`codec`] | an entry's body in its row |
+//!
+//! A program that only wants to read opens the store like a gateway does, under the same lock: when a gateway holds it, that
+//! gateway is asked over HTTP instead.
+
+mod apply;
+mod checkpoint;
+mod codec;
+mod engine;
+mod ids;
+mod lock;
+mod reader;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use super::{
+    Ack, EngineScope, Entry, EntryId, LeaseToken, OutboxRow, SessionRecord, SessionRow, Store, StoreError, StoreStats,
+    Submission, TurnRecord,
+};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use writer::Job;
+
+/// Most submissions in the queue. A disk that has stopped answering must not fill the memory.
+const QUEUE: usize = 65_536;
+
+/// Opens the store of a state folder, and creates both where they are missing. Blocks; takes the folder's lock.
+///
+/// # Errors
+/// [`StoreError::Locked`] when another process holds the folder, [`StoreError::Format`] when a newer gateway wrote it,
+/// [`StoreError::Open`] for everything else.
+pub fn open(state_dir: &Path) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(SqliteStore::open(state_dir)?))
+}
+
+/// Opens the store of a state folder if there is one, and creates nothing: for commands that only look.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_existing(state_dir: &Path) -> Result<Option<Arc<dyn Store>>, StoreError> {
+    if lock::database_path(state_dir).is_file() { open(state_dir).map(Some) } else { Ok(None) }
+}
+
+/// The backend.
+struct SqliteStore {
+    path: PathBuf,
+    jobs: SyncSender<Job>,
+    readers: reader::Readers,
+    ids: Arc<ids::Ids>,
+    gate: Arc<checkpoint::Gate>,
+    counters: Arc<writer::Counters>,
+    running: Mutex<Option<Running>>,
+}
+
+/// What ends with the store; the fields are given up in this order.
+struct Running {
+    checkpointer: JoinHandle<()>,
+    writer: JoinHandle<()>,
+    _lock: lock::FolderLock,
+}
+
+impl SqliteStore {
+    fn open(state_dir: &Path) -> Result<SqliteStore, StoreError> {
+        lock::prepare_folder(state_dir)?;
+        let lock = lock::FolderLock::take(state_dir)?;
+        let path = lock::database_path(state_dir);
+        lock::prepare_file(&path)?;
+        let failed = |error: rusqlite::Error| lock::open_error(&path, &error);
+        let mut conn = schema::open_writer(&path)?;
+        let ids = Arc::new(ids::Ids::open(&mut conn).map_err(failed)?);
+        let copier = schema::open_checkpointer(&path).map_err(failed)?;
+
+        let (jobs, queue) = sync_channel(QUEUE);
+        let gate = Arc::new(checkpoint::Gate::default());
+        let counters = Arc::new(writer::Counters::default());
+        let writer = writer::Writer {
+            conn,
+            jobs: queue,
+            gate: Arc::clone(&gate),
+            ids: Arc::clone(&ids),
+            counters: Arc::clone(&counters),
+        };
+        let writer = thread("store-writer", &path, move || writer.run())?;
+        let shared = Arc::clone(&gate);
+        let checkpointer = thread("store-checkpoint", &path, move || checkpoint::run(&shared, &copier))?;
+        let running = Mutex::new(Some(Running { checkpointer, writer, _lock: lock }));
+        Ok(SqliteStore { readers: reader::Readers::new(path.clone()), path, jobs, ids, gate, counters, running })
+    }
+}
+
+fn thread(name: &str, path: &Path, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(|error| lock::open_error(path, &error))
+}
+
+fn backend(error: rusqlite::Error) -> StoreError {
+    StoreError::Backend(error.to_string())
+}
+
+impl Store for SqliteStore {
+    fn lease(&self) -> LeaseToken {
+        LeaseToken(self.ids.epoch)
+    }
+
+    fn next_entry(&self) -> EntryId {
+        self.ids.entries.take()
+    }
+
+    fn next_session(&self) -> SessionRow {
+        self.ids.sessions.take()
+    }
+
+    fn submit(&self, submission: Submission) -> Ack {
+        let (reply, receiver) = tokio::sync::oneshot::channel();
+        match self.jobs.try_send(Job::Submit(submission, reply)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(Job::Submit(_, reply))) => {
+                let _ = reply.send(Err(StoreError::Backend("the queue of the writer is full".into())));
+            }
+            // The reply is dropped with the job, which the receipt reads as closed.
+            Err(TrySendError::Full(Job::Close) | TrySendError::Disconnected(_)) => {}
+        }
+        Ack(receiver)
+    }
+
+    fn session(&self, key: &str) -> Result<Option<SessionRecord>, StoreError> {
+        self.readers.with(|conn| reader::session(conn, key))
+    }
+
+    fn sessions(&self, limit: usize, offset: usize) -> Result<Vec<SessionRecord>, StoreError> {
+        self.readers.with(|conn| reader::sessions(conn, limit, offset))
+    }
+
+    fn branch(&self, session: SessionRow, head: EntryId) -> Result<Vec<Arc<Entry>>, StoreError> {
+        self.readers.with(|conn| reader::branch(conn, session, head))
+    }
+
+    fn heads(&self, session: SessionRow) -> Result<Vec<EntryId>, StoreError> {
+        self.readers.with(|conn| reader::heads(conn, session))
+    }
+
+    fn frozen(&self, session: SessionRow) -> Result<Vec<(EntryId, String)>, StoreError> {
+        self.readers.with(|conn| reader::frozen(conn, session))
+    }
+
+    fn outbox(&self, session: Option<SessionRow>) -> Result<Vec<OutboxRow>, StoreError> {
+        self.readers.with(|conn| reader::outbox(conn, session))
+    }
+
+    fn handed_over(&self, engine: &str, session: SessionRow) -> Result<EntryId, StoreError> {
+        self.readers.with(|conn| reader::handed_over(conn, engine, session))
+    }
+
+    fn turn_by_key(&self, session: SessionRow, idempotency_key: &str) -> Result<Option<TurnRecord>, StoreError> {
+        self.readers.with(|conn| reader::turn_by_key(conn, session, idempotency_key))
+    }
+
+    fn turns(&self, session: SessionRow, limit: usize) -> Result<Vec<TurnRecord>, StoreError> {
+        self.readers.with(|conn| reader::turns(conn, session, limit))
+    }
+
+    fn engine_get(&self, engine: &str, scope: EngineScope, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.readers.with(|conn| engine::get(conn, engine, scope, key))
+    }
+
+    fn engine_scan(
+        &self,
+        engine: &str,
+        scope: EngineScope,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        self.readers.with(|conn| engine::scan(conn, engine, scope, prefix, after, limit))
+    }
+
+    fn stats(&self) -> StoreStats {
+        let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+        StoreStats {
+            submissions: read(&self.counters.submissions),
+            refused: read(&self.counters.refused),
+            commits: read(&self.counters.commits),
+            checkpoints: read(&self.gate.checkpoints),
+            held: read(&self.gate.held),
+        }
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        let size = |suffix: &str| {
+            let mut path = self.path.clone().into_os_string();
+            path.push(suffix);
+            std::fs::metadata(path).map_or(0, |meta| meta.len())
+        };
+        size("") + size("-wal") + size("-shm")
+    }
+
+    fn close(&self) {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(running) = running else { return };
+        // The writer's connection is the last to go: it copies the log and removes it.
+        self.readers.close();
+        self.gate.close();
+        let _ = running.checkpointer.join();
+        let _ = self.jobs.send(Job::Close);
+        let _ = running.writer.join();
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,241 @@
+//! Reads: a small pool of read-only connections and the queries that run on them.
+
+use super::apply::state_code;
+use super::{backend, codec, schema};
+use crate::transcript::{Entry, EntryId, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError, TurnRecord};
+use rusqlite::{Connection, OptionalExtension, Row};
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Most connections that read at once.
+const CONNECTIONS: usize = 4;
+/// Longest wait for a free connection.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Default)]
+struct State {
+    idle: Vec<Connection>,
+    open: usize,
+    closed: bool,
+}
+
+/// The pool.
+#[derive(Debug)]
+pub(super) struct Readers {
+    path: PathBuf,
+    state: Mutex<State>,
+    freed: Condvar,
+}
+
+/// A connection on loan; goes back when dropped.
+struct Loan<'a> {
+    readers: &'a Readers,
+    conn: Option<Connection>,
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        let mut state = self.readers.lock();
+        match self.conn.take() {
+            Some(conn) if !state.closed => state.idle.push(conn),
+            _ => state.open -= 1,
+        }
+        drop(state);
+        self.readers.freed.notify_one();
+    }
+}
+
+impl Readers {
+    pub(super) fn new(path: PathBuf) -> Readers {
+        Readers { path, state: Mutex::new(State::default()), freed: Condvar::new() }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `work` with a connection.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`], and [`StoreError::Deadline`] when no connection became free in time.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let loan = self.borrow()?;
+        loan.conn.as_ref().map_or(Err(StoreError::Closed), work)
+    }
+
+    fn borrow(&self) -> Result<Loan<'_>, StoreError> {
+        let (mut state, _) = self
+            .freed
+            .wait_timeout_while(self.lock(), PATIENCE, |s| !s.closed && s.idle.is_empty() && s.open >= CONNECTIONS)
+            .unwrap_or_else(PoisonError::into_inner);
+        if state.closed {
+            return Err(StoreError::Closed);
+        }
+        if let Some(conn) = state.idle.pop() {
+            return Ok(Loan { readers: self, conn: Some(conn) });
+        }
+        if state.open >= CONNECTIONS {
+            return Err(StoreError::Deadline);
+        }
+        state.open += 1;
+        drop(state);
+        // From here on the loan gives the place back, also when the connection cannot be opened.
+        let mut loan = Loan { readers: self, conn: None };
+        loan.conn = Some(schema::open_reader(&self.path).map_err(backend)?);
+        Ok(loan)
+    }
+
+    /// Closes what is idle; what is on loan is closed when it comes back.
+    pub(super) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.open -= state.idle.len();
+        state.idle.clear();
+        drop(state);
+        self.freed.notify_all();
+    }
+}
+
+const SESSION_COLUMNS: &str = "row, key, session_id, agent, head, generation, created_ms, updated_ms, entries";
+
+fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
+    Ok(SessionRecord {
+        row: row.get::<_, i64>(0)? as u64,
+        key: row.get(1)?,
+        session_id: row.get(2)?,
+        agent: row.get(3)?,
+        head: row.get::<_, i64>(4)? as u64,
+        generation: row.get::<_, i64>(5)? as u64,
+        created_ms: row.get(6)?,
+        updated_ms: row.get(7)?,
+        entries: row.get::<_, i64>(8)? as u64,
+    })
+}
+
+/// All rows of a query.
+fn all<T>(
+    conn: &Connection,
+    sql: &str,
+    values: impl rusqlite::Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    let mut statement = conn.prepare_cached(sql).map_err(backend)?;
+    let rows = statement.query_map(values, read).map_err(backend)?;
+    rows.collect::<Result<_, _>>().map_err(backend)
+}
+
+pub(super) fn session(conn: &Connection, key: &str) -> Result<Option<SessionRecord>, StoreError> {
+    conn.prepare_cached(&format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE key = ?1"))
+        .and_then(|mut s| s.query_row([key], session_row).optional())
+        .map_err(backend)
+}
+
+pub(super) fn sessions(conn: &Connection, limit: usize, offset: usize) -> Result<Vec<SessionRecord>, StoreError> {
+    let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions ORDER BY updated_ms DESC, row DESC LIMIT ?1 OFFSET ?2");
+    all(conn, &sql, (number(limit), number(offset)), session_row)
+}
+
+/// Walks from the head to the root inside one read transaction, and turns the branch round.
+pub(super) fn branch(conn: &Connection, session: SessionRow, head: EntryId) -> Result<Vec<Arc<Entry>>, StoreError> {
+    let snapshot = conn.unchecked_transaction().map_err(backend)?;
+    let sql = format!("SELECT {} FROM entries WHERE id = ?1 AND session = ?2", codec::ENTRY_COLUMNS);
+    let mut statement = snapshot.prepare_cached(&sql).map_err(backend)?;
+    let mut branch = Vec::new();
+    let mut next = head;
+    while next != 0 {
+        let mut rows = statement.query((next as i64, session as i64)).map_err(backend)?;
+        let Some(row) = rows.next().map_err(backend)? else {
+            return Err(StoreError::NotFound("entry"));
+        };
+        let entry = codec::entry(row)?;
+        // Parents are older than their children, checked when they were written: so this ends.
+        if entry.parent >= entry.id {
+            return Err(StoreError::Backend(format!("entry {next} is not younger than its parent")));
+        }
+        next = entry.parent;
+        branch.push(Arc::new(entry));
+    }
+    branch.reverse();
+    Ok(branch)
+}
+
+pub(super) fn heads(conn: &Connection, session: SessionRow) -> Result<Vec<EntryId>, StoreError> {
+    let sql = "SELECT id FROM entries AS e WHERE session = ?1
+               AND NOT EXISTS (SELECT 1 FROM entries AS c WHERE c.session = ?1 AND c.parent = e.id) ORDER BY id";
+    all(conn, sql, [session as i64], |row| Ok(row.get::<_, i64>(0)? as u64))
+}
+
+pub(super) fn frozen(conn: &Connection, session: SessionRow) -> Result<Vec<(EntryId, String)>, StoreError> {
+    let sql = "SELECT entry, text FROM frozen WHERE session = ?1 ORDER BY entry";
+    all(conn, sql, [session as i64], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))
+}
+
+pub(super) fn outbox(conn: &Connection, session: Option<SessionRow>) -> Result<Vec<OutboxRow>, StoreError> {
+    const COLUMNS: &str = "key, engine, session, first, last, state, attempts, last_error, created_ms";
+    let read = |row: &Row<'_>| {
+        let state: i64 = row.get(5)?;
+        let known = [OutboxState::Admitted, OutboxState::Ready, OutboxState::Blocked];
+        Ok(OutboxRow {
+            key: row.get(0)?,
+            engine: row.get(1)?,
+            session: row.get::<_, i64>(2)? as u64,
+            first: row.get::<_, i64>(3)? as u64,
+            last: row.get::<_, i64>(4)? as u64,
+            state: known.into_iter().find(|s| state_code(*s) == state).unwrap_or(OutboxState::Blocked),
+            attempts: row.get(6)?,
+            last_error: row.get(7)?,
+            created_ms: row.get(8)?,
+        })
+    };
+    // Entry ids rise in the whole store, so the first entry tells the age of a row.
+    match session {
+        Some(session) => {
+            let sql = format!("SELECT {COLUMNS} FROM outbox WHERE session = ?1 ORDER BY first, key");
+            all(conn, &sql, [session as i64], read)
+        }
+        None => all(conn, &format!("SELECT {COLUMNS} FROM outbox ORDER BY first, key"), [], read),
+    }
+}
+
+pub(super) fn handed_over(conn: &Connection, engine: &str, session: SessionRow) -> Result<EntryId, StoreError> {
+    let found: Option<i64> = conn
+        .prepare_cached("SELECT entry FROM handed WHERE session = ?1 AND engine = ?2")
+        .and_then(|mut s| s.query_row((session as i64, engine), |row| row.get(0)).optional())
+        .map_err(backend)?;
+    Ok(found.unwrap_or(0) as u64)
+}
+
+const TURN_COLUMNS: &str =
+    "turn_id, session, admitted, terminal, idempotency_key, engine, degraded, detail, started_ms, ended_ms";
+
+fn turn_row(row: &Row<'_>) -> rusqlite::Result<TurnRecord> {
+    let detail: String = row.get(7)?;
+    Ok(TurnRecord {
+        turn_id: row.get(0)?,
+        session: row.get::<_, i64>(1)? as u64,
+        admitted: row.get::<_, i64>(2)? as u64,
+        terminal: row.get::<_, i64>(3)? as u64,
+        idempotency_key: row.get(4)?,
+        engine: row.get(5)?,
+        degraded: row.get(6)?,
+        detail: serde_json::from_str(&detail)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(7, rusqlite::types::Type::Text, error.into()))?,
+        started_ms: row.get(8)?,
+        ended_ms: row.get(9)?,
+    })
+}
+
+/// The newest turn of a key: a request that failed may have been sent again under the same one.
+pub(super) fn turn_by_key(conn: &Connection, session: SessionRow, key: &str) -> Result<Option<TurnRecord>, StoreError> {
+    let sql = format!(
+        "SELECT {TURN_COLUMNS} FROM turns WHERE session = ?1 AND idempotency_key = ?2 ORDER BY turn_id DESC LIMIT 1"
+    );
+    conn.prepare_cached(&sql).and_then(|mut s| s.query_row((session as i64, key), turn_row).optional()).map_err(backend)
+}
+
+pub(super) fn turns(conn: &Connection, session: SessionRow, limit: usize) -> Result<Vec<TurnRecord>, StoreError> {
+    let sql = format!("SELECT {TURN_COLUMNS} FROM turns WHERE session = ?1 ORDER BY turn_id DESC LIMIT ?2");
+    all(conn, &sql, (session as i64, i64::try_from(limit).unwrap_or(i64::MAX)), turn_row)
+}

@@ -1,0 +1,165 @@
+//! The one writer: a thread that takes all that is queued, commits it with one sync, and acknowledges each submission.
+//!
+//! ```text
+//!  submit ─► queue ─►  BEGIN IMMEDIATE
+//!                        SAVEPOINT ─ submission 1 ─ RELEASE            whole,
+//!                        SAVEPOINT ─ submission 2 ─ ROLLBACK TO        or not at all
+//!                        …
+//!                      COMMIT (one sync)  ─► acknowledge 1, refuse 2, …
+//! ```
+
+use super::checkpoint::Gate;
+use super::ids::Ids;
+use super::{apply, backend, engine};
+use crate::transcript::{EngineOp, Entry, EntryBody, StoreError, Submission, Write};
+use rusqlite::Connection;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
+
+/// Most submissions in one commit: bounds how long the first of them waits.
+const BATCH: usize = 256;
+/// Most bytes in one commit, about.
+const BATCH_BYTES: usize = 8 << 20;
+/// Pages that a submission touches whatever its size: the ends of the tables and indexes.
+const PAGES: usize = 4;
+
+pub(super) type Reply = oneshot::Sender<Result<(), StoreError>>;
+
+/// What the queue holds.
+pub(super) enum Job {
+    /// Apply and acknowledge.
+    Submit(Submission, Reply),
+    /// Finish what is queued before this, then end.
+    Close,
+}
+
+/// Counters of the writer.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) submissions: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) commits: AtomicU64,
+}
+
+/// The writer's state; lives on its thread.
+pub(super) struct Writer {
+    pub(super) conn: Connection,
+    pub(super) jobs: Receiver<Job>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) ids: Arc<Ids>,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl Writer {
+    /// Body of the thread. Ends at [`Job::Close`] or when nobody can submit any more.
+    pub(super) fn run(mut self) {
+        if let Err(error) = engine::drop_orphans(&mut self.conn, self.ids.sessions.first) {
+            tracing::warn!(%error, "what ephemeral sessions left in the engines' store could not be dropped");
+        }
+        let mut batch = Vec::new();
+        let mut open = true;
+        while open {
+            match self.jobs.recv() {
+                Ok(Job::Submit(submission, reply)) => batch.push((submission, reply)),
+                Ok(Job::Close) | Err(_) => break,
+            }
+            let mut bytes = batch.first().map_or(0, |(submission, _)| weight(submission));
+            while batch.len() < BATCH && bytes < BATCH_BYTES {
+                match self.jobs.try_recv() {
+                    Ok(Job::Submit(submission, reply)) => {
+                        bytes += weight(&submission);
+                        batch.push((submission, reply));
+                    }
+                    Ok(Job::Close) => {
+                        open = false;
+                        break;
+                    }
+                    Err(_) => break,
+                }
+            }
+            self.gate.enter();
+            let results = self.commit(&batch);
+            self.gate.leave((batch.len() * PAGES + bytes / 4096) as u64);
+            for ((_, reply), result) in batch.drain(..).zip(results) {
+                let counter = if result.is_ok() { &self.counters.submissions } else { &self.counters.refused };
+                counter.fetch_add(1, Ordering::Relaxed);
+                // Nobody may wait for it any more; the writes stand all the same.
+                let _ = reply.send(result);
+            }
+        }
+    }
+
+    /// One transaction for all of them; the results in their order.
+    fn commit(&mut self, batch: &[(Submission, Reply)]) -> Vec<Result<(), StoreError>> {
+        if batch.iter().all(|(submission, _)| is_barrier(submission)) {
+            return batch.iter().map(|_| Ok(())).collect();
+        }
+        match self.transaction(batch) {
+            Ok(results) => results,
+            Err(error) => {
+                if !self.conn.is_autocommit()
+                    && let Err(error) = self.conn.execute_batch("ROLLBACK")
+                {
+                    tracing::error!(%error, "a failed transaction could not be rolled back");
+                }
+                batch.iter().map(|_| Err(error.clone())).collect()
+            }
+        }
+    }
+
+    fn transaction(&mut self, batch: &[(Submission, Reply)]) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+        let conn = &self.conn;
+        let run = |sql: &str| conn.prepare_cached(sql).and_then(|mut s| s.execute([])).map_err(backend);
+        run("BEGIN IMMEDIATE")?;
+        let mut results = Vec::with_capacity(batch.len());
+        for (submission, _) in batch {
+            run("SAVEPOINT submission")?;
+            let result = apply::submission(conn, submission);
+            if let Err(error) = &result {
+                // Some failures of the disk end the whole transaction: then nothing of the batch was written.
+                if conn.is_autocommit() {
+                    return Err(error.clone());
+                }
+                run("ROLLBACK TO submission")?;
+            }
+            run("RELEASE submission")?;
+            results.push(result);
+        }
+        if results.iter().all(Result::is_err) {
+            run("ROLLBACK")?;
+            return Ok(results);
+        }
+        let extended = self.ids.extend(conn).map_err(backend)?;
+        run("COMMIT")?;
+        self.ids.extended(extended);
+        self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(results)
+    }
+}
+
+fn is_barrier(submission: &Submission) -> bool {
+    submission.writes.is_empty() && submission.lease.is_none()
+}
+
+/// Bytes of the large parts of a submission.
+fn weight(submission: &Submission) -> usize {
+    submission.writes.iter().map(write_weight).sum()
+}
+
+fn write_weight(write: &Write) -> usize {
+    match write {
+        Write::Append(Entry { body: EntryBody::Message(message), .. }) => message.weight(),
+        Write::Append(Entry { body: EntryBody::Compaction(compaction), .. }) => compaction.summary.len(),
+        Write::FreezePruned { text, .. } => text.len(),
+        Write::EngineBatch { ops, .. } => ops
+            .iter()
+            .map(|op| match op {
+                EngineOp::Put(key, value) => key.len() + value.len(),
+                _ => 64,
+            })
+            .sum(),
+        _ => 256,
+    }
+}
