@@ -111,8 +111,12 @@ impl View {
                 message: &self.bodies[index],
                 tokens: head.tokens.saturating_sub(beside),
             };
-            let behind =
-                attached.iter().map(move |result| Sent { index, id: None, message: &result.message, tokens: result.tokens });
+            let behind = attached.iter().map(move |result| Sent {
+                index,
+                id: None,
+                message: &result.message,
+                tokens: result.tokens,
+            });
             std::iter::once(own).chain(behind)
         })
     }
@@ -164,7 +168,9 @@ impl View {
         let list = self.attached.entry(index).or_default();
         let call = &result.message.tool_call_id;
         let gained = i64::from(result.tokens);
-        let lost = match list.iter_mut().find(|old| old.synthetic() != result.synthetic() && &old.message.tool_call_id == call)
+        let lost = match list
+            .iter_mut()
+            .find(|old| old.synthetic() != result.synthetic() && &old.message.tool_call_id == call)
         {
             Some(old) => {
                 let lost = i64::from(old.tokens);

@@ -97,7 +97,7 @@ pub(super) mod tests {
     pub(crate) fn entry(id: EntryId, parent: EntryId, role: Role, text: &str) -> Arc<Entry> {
         let message = Message::text_of(role, text);
         let digest = message.digest();
-        let body = EntryBody::Message(message);
+        let body = EntryBody::Message(Arc::new(message));
         Arc::new(Entry { id, parent, session: 1, time_ms: id as i64, flags: 0, tokens: 1, digest, body })
     }
 

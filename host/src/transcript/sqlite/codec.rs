@@ -13,6 +13,7 @@
 use crate::transcript::{Content, Entry, EntryBody, Message, Role, StoreError};
 use rusqlite::Row;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 const MESSAGE: i64 = 0;
 const COMPACTION: i64 = 1;
@@ -76,8 +77,8 @@ fn decode(id: u64, kind: i64, text: &str) -> Result<EntryBody, StoreError> {
     match kind {
         MESSAGE => Ok(EntryBody::Message(serde_json::from_str(text).map_err(failed)?)),
         COMPACTION => Ok(EntryBody::Compaction(serde_json::from_str(text).map_err(failed)?)),
-        USER_TEXT => Ok(EntryBody::Message(Message::text_of(Role::User, text))),
-        ASSISTANT_TEXT => Ok(EntryBody::Message(Message::text_of(Role::Assistant, text))),
+        USER_TEXT => Ok(EntryBody::Message(Arc::new(Message::text_of(Role::User, text)))),
+        ASSISTANT_TEXT => Ok(EntryBody::Message(Arc::new(Message::text_of(Role::Assistant, text)))),
         other => Err(StoreError::Backend(format!("entry {id} has the unknown kind {other}"))),
     }
 }
@@ -95,7 +96,7 @@ mod tests {
     }
 
     fn message(value: serde_json::Value) -> EntryBody {
-        EntryBody::Message(serde_json::from_value(value).unwrap())
+        EntryBody::Message(Arc::new(serde_json::from_value(value).unwrap()))
     }
 
     #[test]
