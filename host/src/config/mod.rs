@@ -1,7 +1,221 @@
 //! `plugins.toml`: read with provenance, edit while keeping comments.
 //!
 //! This room knows the shape of the file and nothing of what it configures.
+//! A value comes from the default, the file, an environment variable (`ENGINEROOM_SECTION_KEY`) or a flag, the later winning.
 
+mod duration;
+pub mod edit;
+mod error;
+mod given;
+mod provenance;
+mod read;
+mod settings;
+#[cfg(test)]
+mod tests;
 mod types;
 
+pub use error::{ConfigError, Place, Problem};
+pub use provenance::{Origin, Source};
+pub use settings::DEADLINE_NAMES;
 pub use types::*;
+
+use read::Reader;
+use settings::{DEADLINES, SETTINGS};
+use std::path::{Path, PathBuf};
+
+/// Name of the file that is read from the working folder when no other is named.
+pub const DEFAULT_FILE: &str = "plugins.toml";
+
+/// Values from the command line, the strongest source.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides(Vec<(String, String, String)>);
+
+impl Overrides {
+    /// `flag` (as typed, `--listen`) sets the dotted key `key` to `value`. Lists are separated by commas, relative paths start
+    /// at the working folder.
+    pub fn set(&mut self, flag: &str, key: &str, value: impl Into<String>) {
+        self.0.push((flag.to_owned(), key.to_owned(), value.into()));
+    }
+}
+
+/// A configuration with what is worth knowing about it.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The values.
+    pub config: Config,
+    /// Where each value came from: fixed keys in the order of the sections, then entries and agents.
+    pub origins: Vec<Origin>,
+    /// Remarks for the operator; none of them is an error.
+    pub notes: Vec<String>,
+    /// False when there is no file and every value is a default, a variable or a flag.
+    pub from_file: bool,
+}
+
+/// Reads the configuration.
+///
+/// `path` is what `--config` names; without it `plugins.toml` of the working folder is read, and when that does not exist the
+/// defaults count, with a note. Mistakes are collected and returned together.
+pub fn load(path: Option<&Path>, overrides: &Overrides) -> Result<Loaded, ConfigError> {
+    let working = std::env::current_dir().unwrap_or_default();
+    load_from(path, overrides, &|name| std::env::var(name).ok(), &working)
+}
+
+/// [`load`] with its surroundings handed in: the environment and the working folder.
+pub fn load_from(
+    path: Option<&Path>,
+    overrides: &Overrides,
+    env: &dyn Fn(&str) -> Option<String>,
+    working: &Path,
+) -> Result<Loaded, ConfigError> {
+    let file = working.join(path.unwrap_or(Path::new(DEFAULT_FILE)));
+    let mut notes = Vec::new();
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match path {
+            Some(_) => return Err(ConfigError::Missing { path: file }),
+            None => {
+                notes.push(format!("no {DEFAULT_FILE} in {}: the defaults count", working.display()));
+                None
+            }
+        },
+        Err(source) => return Err(ConfigError::Unreadable { path: file, source }),
+    };
+    let from_file = text.is_some();
+    let text = text.unwrap_or_default();
+    let document = toml_edit::Document::parse(text.as_str()).map_err(|error| {
+        let Place::File { line, column } = read::position(&text, error.span().map_or(0, |span| span.start)) else {
+            return ConfigError::Syntax { path: file.clone(), line: 1, column: 1, message: error.message().into() };
+        };
+        // The parser's message may have several lines; the first says what, the rest what it would have liked.
+        let message = error.message().trim().replace('\n', ", ");
+        ConfigError::Syntax { path: file.clone(), line, column, message }
+    })?;
+
+    let base = file.parent().map(Path::to_path_buf).unwrap_or_default();
+    let mut config = Config::defaults(file.clone());
+    match default_state_dir(env) {
+        Some(dir) => config.gateway.state_dir = dir,
+        None => notes.push("no home folder is known, so the state folder is beside the configuration".into()),
+    }
+    let mut reader = Reader::new(config, &text, &base);
+    reader.file(document.as_table());
+    reader.environment(env, working);
+    for (flag, key, value) in &overrides.0 {
+        reader.flag(key, value, flag, working);
+    }
+    check_whole(&mut reader);
+    let Reader { config, places, problems, .. } = reader;
+    if !problems.is_empty() {
+        return Err(ConfigError::Invalid { path: file, problems });
+    }
+    if config.plugins.context_engine_policy.shadow.is_some() {
+        notes.push("plugins.policy.contextEngine.shadow is set; this version does not run a shadow engine".into());
+    }
+    let origins = origins(&config, &places);
+    Ok(Loaded { config, origins, notes, from_file })
+}
+
+/// Rules over more than one key.
+fn check_whole(reader: &mut Reader<'_>) {
+    let gateway = &reader.config.gateway;
+    if !gateway.listen.ip().is_loopback() && gateway.auth_token_env.is_none() {
+        let place = reader.places.get("gateway.listen").cloned().unwrap_or_else(|| reader.place(None));
+        reader.problem(
+            Problem::OPEN_DOOR,
+            place,
+            format!(
+                "gateway.listen is {}, which is not loopback, and gateway.auth_token_env is not set",
+                gateway.listen
+            ),
+            Some("name the variable that holds the token in gateway.auth_token_env, or listen on 127.0.0.1".into()),
+        );
+    }
+    let model = &reader.config.model;
+    if model.max_output_tokens >= model.context_window {
+        let named = ["model.max_output_tokens", "model.context_window"].iter().find_map(|key| reader.places.get(*key));
+        let place = named.cloned().unwrap_or_else(|| reader.place(None));
+        let message = format!(
+            "model.max_output_tokens ({}) must be smaller than model.context_window ({})",
+            model.max_output_tokens, model.context_window
+        );
+        reader.problem(Problem::WRONG_VALUE, place, message, None);
+    }
+}
+
+/// The user's state folder: `$XDG_STATE_HOME/engineroom` or `~/.local/state/engineroom`; on macOS
+/// `~/Library/Application Support/engineroom`.
+fn default_state_dir(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let folder = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || folder("HOME");
+    if cfg!(target_os = "macos") {
+        return Some(home()?.join("Library/Application Support/engineroom"));
+    }
+    Some(folder("XDG_STATE_HOME").or_else(|| Some(home()?.join(".local/state")))?.join("engineroom"))
+}
+
+fn origins(config: &Config, places: &std::collections::BTreeMap<String, Place>) -> Vec<Origin> {
+    let source = |key: &str| places.get(key).map_or(Source::Default, Source::from);
+    let mut out: Vec<Origin> = SETTINGS
+        .iter()
+        .map(|setting| {
+            let value = match setting.key {
+                // Not written is the default, `legacy`; shown as what it means.
+                "plugins.slots.contextEngine" if config.plugins.slots.context_engine.is_empty() => "legacy".into(),
+                _ => (setting.show)(config),
+            };
+            Origin { key: setting.key.into(), value, source: source(setting.key) }
+        })
+        .collect();
+    for (name, ms) in &config.plugins.deadlines {
+        let key = format!("{DEADLINES}.{name}_ms");
+        out.push(Origin { source: source(&key), value: (*ms).into(), key });
+    }
+    for (key, place) in places {
+        let value = if let Some(rest) = key.strip_prefix("plugins.entries.") {
+            entry_value(config, rest)
+        } else if let Some(rest) = key.strip_prefix("agents.") {
+            agent_value(config, rest)
+        } else {
+            continue;
+        };
+        out.push(Origin { key: key.clone(), value, source: Source::from(place) });
+    }
+    out
+}
+
+fn entry_value(config: &Config, rest: &str) -> serde_json::Value {
+    let found = rest.rsplit_once('.').and_then(|(id, field)| Some((config.plugins.entries.get(id)?, field)));
+    let Some((entry, field)) = found else { return serde_json::Value::Null };
+    let whole = serde_json::to_value(entry).unwrap_or_default();
+    provenance::redacted(field, whole.get(field).unwrap_or(&serde_json::Value::Null))
+}
+
+fn agent_value(config: &Config, rest: &str) -> serde_json::Value {
+    let (id, field) = match rest.rsplit_once('.') {
+        Some((front, field)) => (front.strip_suffix(".slots").unwrap_or(front), field),
+        None => return serde_json::Value::Null,
+    };
+    let Some(agent) = config.agents.get(id) else { return serde_json::Value::Null };
+    match field {
+        "contextEngine" => serde_json::json!(agent.slots.context_engine),
+        "memory" => serde_json::json!(agent.slots.memory),
+        _ => serde_json::json!(agent.workspace_dir),
+    }
+}
+
+impl GatewayConfig {
+    /// The token that requests must carry, read from the environment; `None` when no token is configured. A variable that is
+    /// named but not set is an error, so that a gateway never serves without the token that its operator believes in.
+    pub fn token(&self) -> Result<Option<String>, ConfigError> {
+        secret(self.auth_token_env.as_deref(), "gateway.auth_token_env")
+    }
+}
+
+/// The value of the variable `name`, which the configuration key `key` names.
+fn secret(name: Option<&str>, key: &'static str) -> Result<Option<String>, ConfigError> {
+    let Some(name) = name else { return Ok(None) };
+    match std::env::var(name) {
+        Ok(value) if !value.trim().is_empty() => Ok(Some(value.trim().to_owned())),
+        _ => Err(ConfigError::SecretMissing { name: name.to_owned(), key }),
+    }
+}

@@ -1,0 +1,337 @@
+//! Changes to `plugins.toml` that keep its comments, its order and its formatting.
+
+use super::{ConfigError, Overrides};
+use crate::diagnostic::Diagnostic;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use toml_edit::{DocumentMut, Item, Value};
+
+/// What an edit did.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Edited {
+    /// The file, as it was named (a link stays a link).
+    pub path: PathBuf,
+    /// The lines that went and came, `-` and `+`; empty when the file already said so.
+    pub change: String,
+    /// False when the file already said so and was left alone.
+    pub changed: bool,
+    /// True when the file did not exist before.
+    pub created: bool,
+}
+
+/// Why an edit was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// The file says that someone else writes it.
+    #[error("{} is managed (plugins.managed = true) and was not changed", path.display())]
+    Managed {
+        /// The file.
+        path: PathBuf,
+        /// The change to make there where it is generated.
+        change: String,
+    },
+    /// The file or its folder cannot be written.
+    #[error("{} cannot be written and was not changed", path.display())]
+    NotWritable {
+        /// The file.
+        path: PathBuf,
+        /// The change to make by hand.
+        change: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The file as it is, or as it would be, is not a good configuration.
+    #[error("{0}")]
+    Config(ConfigError),
+    /// The way to the key is blocked by something that is not a table.
+    #[error("{} holds a value where the table plugins.slots belongs", path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl EditError {
+    /// The exact change that was not made, for the operator to make.
+    pub fn change(&self) -> Option<&str> {
+        match self {
+            EditError::Managed { change, .. } | EditError::NotWritable { change, .. } => Some(change),
+            _ => None,
+        }
+    }
+}
+
+impl Diagnostic for EditError {
+    fn code(&self) -> &'static str {
+        match self {
+            EditError::Managed { .. } => "CE120",
+            EditError::NotWritable { .. } => "CE121",
+            EditError::Config(error) => error.code(),
+            EditError::Shape { .. } => "CE122",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            EditError::Managed { .. } => Some("make this change where the file is generated".into()),
+            EditError::NotWritable { .. } => {
+                Some("make this change by hand, or give this user the right to write".into())
+            }
+            EditError::Config(error) => error.hint(),
+            EditError::Shape { .. } => Some("write plugins.slots as a table: [plugins.slots]".into()),
+        }
+    }
+}
+
+/// Sets `plugins.slots.contextEngine` to an engine id or, with several, to a chain. The file is made when there is none.
+pub fn select(path: &Path, chain: &[String]) -> Result<Edited, EditError> {
+    let before = match std::fs::read_to_string(path) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(source) => return Err(EditError::Config(ConfigError::Unreadable { path: path.into(), source })),
+    };
+    let created = before.is_none();
+    let before = before.unwrap_or_default();
+    if !created {
+        judge(path)?;
+    }
+    let (after, managed) = with_chain(path, &before, chain)?;
+    let change = difference(&before, &after);
+    if before == after {
+        return Ok(Edited { path: path.into(), change, changed: false, created: false });
+    }
+    if managed {
+        return Err(EditError::Managed { path: path.into(), change });
+    }
+    match replace(path, &after) {
+        Ok(()) => Ok(Edited { path: path.into(), change, changed: true, created }),
+        Err(source) => Err(EditError::NotWritable { path: path.into(), change, source }),
+    }
+}
+
+/// Refuses to build on a file that is wrong. The file alone is judged, without variables and flags; so a door that is open only
+/// for want of them is none of our business here: `gateway` refuses it.
+fn judge(path: &Path) -> Result<(), EditError> {
+    let folder = std::env::current_dir().unwrap_or_default();
+    match super::load_from(Some(path), &Overrides::default(), &|_| None, &folder) {
+        Ok(_) => Ok(()),
+        Err(ConfigError::Invalid { problems, .. })
+            if problems.iter().all(|problem| problem.code == super::Problem::OPEN_DOOR) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(EditError::Config(error)),
+    }
+}
+
+/// The text with the chain in its place, and whether the file is managed.
+fn with_chain(path: &Path, text: &str, chain: &[String]) -> Result<(String, bool), EditError> {
+    let shape = || EditError::Shape { path: path.into() };
+    let mut document: DocumentMut = text.parse().map_err(|_| shape())?;
+    let mut value = match chain {
+        [one] => Value::from(one.as_str()),
+        many => Value::Array(many.iter().map(String::as_str).collect()),
+    };
+    let plugins = document.entry("plugins").or_insert_with(implicit).as_table_like_mut().ok_or_else(shape)?;
+    let managed = plugins.get("managed").and_then(Item::as_bool).unwrap_or(false);
+    let slots = plugins.entry("slots").or_insert_with(explicit).as_table_like_mut().ok_or_else(shape)?;
+    match slots.get_mut("contextEngine").and_then(Item::as_value_mut) {
+        Some(old) if same(old, &value) => return Ok((text.to_owned(), managed)),
+        Some(old) => {
+            // The spaces before the value and the comment behind it stay.
+            *value.decor_mut() = old.decor().clone();
+            *old = value;
+        }
+        None => {
+            slots.insert("contextEngine", Item::Value(value));
+        }
+    }
+    let after = document.to_string();
+    let windows = text.contains("\r\n") && !after.contains("\r\n");
+    Ok((if windows { after.replace('\n', "\r\n") } else { after }, managed))
+}
+
+/// A table that needs no header of its own.
+fn implicit() -> Item {
+    let mut table = toml_edit::Table::new();
+    table.set_implicit(true);
+    Item::Table(table)
+}
+
+fn explicit() -> Item {
+    Item::Table(toml_edit::Table::new())
+}
+
+fn same(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::String(old), Value::String(new)) => old.value() == new.value(),
+        (Value::Array(old), Value::Array(new)) => old.iter().map(Value::as_str).eq(new.iter().map(Value::as_str)),
+        _ => false,
+    }
+}
+
+/// The lines that differ, between the common head and the common tail.
+fn difference(before: &str, after: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let room = old.len().min(new.len()) - head;
+    let tail = old.iter().rev().zip(new.iter().rev()).take(room).take_while(|(a, b)| a == b).count();
+    let gone = old.iter().take(old.len() - tail).skip(head).map(|line| format!("-{line}\n"));
+    let come = new.iter().take(new.len() - tail).skip(head).map(|line| format!("+{line}\n"));
+    gone.chain(come).collect()
+}
+
+/// Replaces the file whole or not at all; its mode and owner stay, and a link keeps pointing where it points.
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::{Error, ErrorKind};
+    let target = match std::fs::canonicalize(path) {
+        Ok(target) => target,
+        Err(error) if error.kind() == ErrorKind::NotFound => std::path::absolute(path)?,
+        Err(error) => return Err(error),
+    };
+    let folder = target.parent().ok_or_else(|| Error::from(ErrorKind::InvalidInput))?;
+    let old = match std::fs::metadata(&target) {
+        Ok(meta) => Some(meta),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    if let Some(old) = &old {
+        // A rename needs no right on the file itself, so the file's own mode is asked first.
+        if old.permissions().readonly() {
+            return Err(Error::new(ErrorKind::PermissionDenied, "the file is read-only"));
+        }
+        rustix::fs::access(&target, rustix::fs::Access::WRITE_OK)?;
+    }
+    let mut temp = tempfile::Builder::new().prefix(".plugins.toml.").tempfile_in(folder)?;
+    temp.write_all(text.as_bytes())?;
+    match &old {
+        Some(old) => {
+            let new = temp.as_file().metadata()?;
+            if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
+                std::os::unix::fs::fchown(temp.as_file(), Some(old.uid()), Some(old.gid()))?;
+            }
+            temp.as_file().set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))?;
+        }
+        None => temp.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?,
+    }
+    temp.as_file().sync_all()?;
+    temp.persist(&target).map_err(|failed| failed.error)?;
+    std::fs::File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(before: &str, chain: &[&str], expected: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugins.toml");
+        std::fs::write(&path, before).unwrap();
+        let chain: Vec<String> = chain.iter().map(ToString::to_string).collect();
+        let edited = select(&path, &chain).unwrap();
+        let after = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(after, expected);
+        assert_eq!(edited.changed, before != expected);
+        let loaded = crate::config::load(Some(&path), &Overrides::default()).unwrap();
+        assert_eq!(loaded.config.plugins.slots.context_engine, chain);
+        assert!(!select(&path, &chain).unwrap().changed, "a second edit has nothing to do");
+    }
+
+    #[test]
+    fn comments_order_and_spaces_stay() {
+        check(
+            "# mine\n[plugins.slots]   # slots\nmemory = \"none\"\ncontextEngine =   \"legacy\"   # who serves\n\n# end\n[gateway]\n",
+            &["window"],
+            "# mine\n[plugins.slots]   # slots\nmemory = \"none\"\ncontextEngine =   \"window\"   # who serves\n\n# end\n[gateway]\n",
+        );
+    }
+
+    #[test]
+    fn an_id_becomes_a_chain_and_a_chain_an_id() {
+        check(
+            "plugins.slots.contextEngine = \"a\" # x\n",
+            &["recall", "window"],
+            "plugins.slots.contextEngine = [\"recall\", \"window\"] # x\n",
+        );
+        check(
+            "[plugins]\nslots = { contextEngine = [\"a\", \"b\"] }\n",
+            &["c"],
+            "[plugins]\nslots = { contextEngine = \"c\" }\n",
+        );
+    }
+
+    #[test]
+    fn a_missing_key_or_table_is_added() {
+        check("[plugins.slots]\n# none yet\n", &["w"], "[plugins.slots]\ncontextEngine = \"w\"\n# none yet\n");
+        check(
+            "[plugins]\nenabled = true # on\n",
+            &["w"],
+            "[plugins]\nenabled = true # on\n\n[plugins.slots]\ncontextEngine = \"w\"\n",
+        );
+        check("", &["w"], "[plugins.slots]\ncontextEngine = \"w\"\n");
+    }
+
+    #[test]
+    fn line_ends_stay() {
+        check("[plugins.slots]\r\ncontextEngine = \"a\"\r\n", &["b"], "[plugins.slots]\r\ncontextEngine = \"b\"\r\n");
+    }
+
+    #[test]
+    fn a_missing_file_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugins.toml");
+        let edited = select(&path, &["window".into()]).unwrap();
+        assert!(edited.created && edited.changed);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[plugins.slots]\ncontextEngine = \"window\"\n");
+    }
+
+    #[test]
+    fn a_managed_file_is_left_alone_and_the_change_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugins.toml");
+        let text = "[plugins]\nmanaged = true\n[plugins.slots]\ncontextEngine = \"a\"\n";
+        std::fs::write(&path, text).unwrap();
+        let error = select(&path, &["b".into()]).unwrap_err();
+        assert!(matches!(error, EditError::Managed { .. }));
+        assert_eq!(error.change(), Some("-contextEngine = \"a\"\n+contextEngine = \"b\"\n"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+
+    #[test]
+    fn a_read_only_file_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugins.toml");
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
+        let error = select(&path, &["b".into()]).unwrap_err();
+        assert!(matches!(error, EditError::NotWritable { .. }), "{error}");
+        assert_eq!(error.change(), Some("+[plugins.slots]\n+contextEngine = \"b\"\n"));
+    }
+
+    #[test]
+    fn the_mode_stays_and_a_link_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().join("real.toml");
+        let path = folder.path().join("plugins.toml");
+        std::fs::write(&real, "").unwrap();
+        std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("real.toml", &path).unwrap();
+        select(&path, &["b".into()]).unwrap();
+        assert!(std::fs::symlink_metadata(&path).unwrap().file_type().is_symlink());
+        assert_eq!(std::fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(std::fs::read_to_string(&real).unwrap().contains("\"b\""));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_wrong_file_is_not_built_upon() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugins.toml");
+        std::fs::write(&path, "[plugin]\n").unwrap();
+        assert_eq!(select(&path, &["b".into()]).unwrap_err().code(), "CE110");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "[plugin]\n");
+    }
+}

@@ -1,0 +1,317 @@
+//! From the sources to the values: the file first, then the environment, then flags; every mistake is collected.
+
+use super::error::{Place, Problem};
+use super::given::{Given, Raw, Wrong, nearest};
+use super::settings::{
+    AGENT_KEYS, AGENTS, DEADLINE_NAMES, DEADLINES, ENTRIES, ENTRY_KEYS, GRANTS, LIMIT_KEYS, SETTINGS, SLOT_KEYS,
+    children, is_section, variable,
+};
+use super::types::{AgentConfig, Config, EntryConfig, Isolation};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use toml_edit::{Item, TableLike, Value};
+
+const ISOLATION: [(&str, Isolation); 3] =
+    [("in-process", Isolation::InProcess), ("process", Isolation::Process), ("auto", Isolation::Auto)];
+
+/// Reads sources one after the other into a configuration.
+pub(super) struct Reader<'a> {
+    pub(super) config: Config,
+    /// Where each value was set last, by dotted key.
+    pub(super) places: BTreeMap<String, Place>,
+    pub(super) problems: Vec<Problem>,
+    /// The text of the file, for lines and columns.
+    text: &'a str,
+    /// The folder of the file.
+    base: &'a Path,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(config: Config, text: &'a str, base: &'a Path) -> Reader<'a> {
+        Reader { config, places: BTreeMap::new(), problems: Vec::new(), text, base }
+    }
+
+    /// Reads the whole file.
+    pub(super) fn file(&mut self, root: &dyn TableLike) {
+        self.section("", root);
+    }
+
+    /// Reads the variables of all fixed keys. An empty variable counts as not set.
+    pub(super) fn environment(&mut self, env: &dyn Fn(&str) -> Option<String>, base: &Path) {
+        let deadlines = DEADLINE_NAMES.iter().map(|name| format!("{DEADLINES}.{name}_ms"));
+        for key in SETTINGS.iter().map(|setting| setting.key.to_owned()).chain(deadlines) {
+            let name = variable(&key);
+            if let Some(text) = env(&name).filter(|text| !text.trim().is_empty()) {
+                self.set(&key, Given { raw: Raw::Text(&text), base }, Place::Env(name));
+            }
+        }
+    }
+
+    /// Reads one flag.
+    pub(super) fn flag(&mut self, key: &str, text: &str, flag: &str, base: &Path) {
+        self.set(key, Given { raw: Raw::Text(text), base }, Place::Flag(flag.to_owned()));
+    }
+
+    /// Line and column of a byte offset.
+    pub(super) fn place(&self, span: Option<Range<usize>>) -> Place {
+        position(self.text, span.map_or(0, |span| span.start))
+    }
+
+    fn section(&mut self, path: &str, table: &dyn TableLike) {
+        for (name, item) in table.iter() {
+            let dotted = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            let key_span = table.key(name).and_then(toml_edit::Key::span);
+            match dotted.as_str() {
+                ENTRIES => self.each(&dotted, item, key_span, Reader::entry),
+                AGENTS => self.each(&dotted, item, key_span, Reader::agent),
+                section if is_section(section) => {
+                    if let Some(inner) = self.table(&dotted, item, key_span) {
+                        self.section(&dotted, inner);
+                    }
+                }
+                _ if children(path).iter().any(|known| known == name) => {
+                    let place = self.place(item.span().or(key_span));
+                    self.set(&dotted, Given { raw: Raw::Toml(item), base: self.base }, place);
+                }
+                _ => self.unknown(path, name, key_span),
+            }
+        }
+    }
+
+    /// A table of tables that are keyed by id.
+    fn each(
+        &mut self,
+        path: &str,
+        item: &Item,
+        key_span: Option<Range<usize>>,
+        read: fn(&mut Self, &str, &str, &dyn TableLike),
+    ) {
+        let Some(table) = self.table(path, item, key_span) else { return };
+        for (id, item) in table.iter() {
+            let dotted = format!("{path}.{id}");
+            let span = table.key(id).and_then(toml_edit::Key::span);
+            if let Some(inner) = self.table(&dotted, item, span) {
+                read(self, &dotted, id, inner);
+            }
+        }
+    }
+
+    fn table<'i>(&mut self, path: &str, item: &'i Item, span: Option<Range<usize>>) -> Option<&'i dyn TableLike> {
+        let table = item.as_table_like();
+        if table.is_none() {
+            let place = self.place(span.or(item.span()));
+            self.problem(
+                Problem::WRONG_TYPE,
+                place,
+                format!("{path} must be a table"),
+                Some(format!("write [{path}]")),
+            );
+        }
+        table
+    }
+
+    /// Puts one value in its place, or notes why not.
+    fn set(&mut self, key: &str, given: Given<'_>, place: Place) {
+        let deadline =
+            key.strip_prefix(DEADLINES).and_then(|rest| rest.strip_prefix('.')).and_then(|k| k.strip_suffix("_ms"));
+        let outcome = if let Some(name) = deadline {
+            given.millis().map(|ms| {
+                self.config.plugins.deadlines.insert(name.to_owned(), ms);
+            })
+        } else if let Some(setting) = SETTINGS.iter().find(|setting| setting.key == key) {
+            (setting.apply)(&mut self.config, given)
+        } else {
+            return;
+        };
+        self.took(key, place, outcome);
+    }
+
+    fn took(&mut self, key: &str, place: Place, outcome: Result<(), Wrong>) {
+        match outcome {
+            Ok(()) => {
+                self.places.insert(key.to_owned(), place);
+            }
+            Err(Wrong::Type(expected, found)) => {
+                self.problem(Problem::WRONG_TYPE, place, format!("{key} must be {expected}, is {found}"), None);
+            }
+            Err(Wrong::Value(message)) => self.problem(Problem::WRONG_VALUE, place, format!("{key} {message}"), None),
+            Err(Wrong::Hinted(message, hint)) => {
+                self.problem(Problem::WRONG_VALUE, place, format!("{key} {message}"), Some(hint));
+            }
+        }
+    }
+
+    fn entry(&mut self, path: &str, id: &str, table: &dyn TableLike) {
+        let mut entry = EntryConfig::default();
+        for (name, item) in table.iter() {
+            let dotted = format!("{path}.{name}");
+            let key_span = table.key(name).and_then(toml_edit::Key::span);
+            let given = Given { raw: Raw::Toml(item), base: self.base };
+            let place = self.place(item.span().or(key_span.clone()));
+            let outcome = match name {
+                "enabled" => given.boolean().map(|value| entry.enabled = value),
+                "isolation" => given.one_of(&ISOLATION).map(|value| entry.isolation = value),
+                "sha256" => given.sha256().map(|value| entry.sha256 = value),
+                "grants" => given.list_of(&GRANTS).map(|value| entry.grants = value),
+                "config" => match self.table(&dotted, item, key_span) {
+                    Some(inner) => object(inner).map(|value| entry.config = value),
+                    None => continue,
+                },
+                "limits" => match self.table(&dotted, item, key_span) {
+                    Some(inner) => self.limits(&dotted, inner).map(|value| entry.limits = value),
+                    None => continue,
+                },
+                _ => {
+                    self.unknown_of(path, name, key_span, &ENTRY_KEYS);
+                    continue;
+                }
+            };
+            self.took(&dotted, place, outcome);
+        }
+        self.config.plugins.entries.insert(id.to_owned(), entry);
+    }
+
+    fn limits(
+        &mut self,
+        path: &str,
+        table: &dyn TableLike,
+    ) -> Result<serde_json::Map<String, serde_json::Value>, Wrong> {
+        let mut out = serde_json::Map::new();
+        for (name, item) in table.iter() {
+            let key_span = table.key(name).and_then(toml_edit::Key::span);
+            let given = Given { raw: Raw::Toml(item), base: self.base };
+            let read = match name {
+                "network" => given.boolean().map(serde_json::Value::from),
+                known if LIMIT_KEYS.contains(&known) => given.number::<u64>(1).map(serde_json::Value::from),
+                _ => {
+                    self.unknown_of(path, name, key_span, &LIMIT_KEYS);
+                    continue;
+                }
+            };
+            match read {
+                Ok(value) => {
+                    out.insert(name.to_owned(), value);
+                }
+                Err(wrong) => {
+                    let place = self.place(item.span().or(key_span));
+                    self.took(&format!("{path}.{name}"), place, Err(wrong));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn agent(&mut self, path: &str, id: &str, table: &dyn TableLike) {
+        let mut agent = AgentConfig::default();
+        for (name, item) in table.iter() {
+            let dotted = format!("{path}.{name}");
+            let key_span = table.key(name).and_then(toml_edit::Key::span);
+            match name {
+                "workspace_dir" => {
+                    let place = self.place(item.span().or(key_span));
+                    let given = Given { raw: Raw::Toml(item), base: self.base };
+                    let outcome = given.maybe_path().map(|value| agent.workspace_dir = value);
+                    self.took(&dotted, place, outcome);
+                }
+                "slots" => {
+                    if let Some(slots) = self.table(&dotted, item, key_span) {
+                        self.agent_slots(&dotted, slots, &mut agent);
+                    }
+                }
+                _ => self.unknown_of(path, name, key_span, &AGENT_KEYS),
+            }
+        }
+        self.config.agents.insert(id.to_owned(), agent);
+    }
+
+    fn agent_slots(&mut self, path: &str, table: &dyn TableLike, agent: &mut AgentConfig) {
+        for (name, item) in table.iter() {
+            let key_span = table.key(name).and_then(toml_edit::Key::span);
+            let given = Given { raw: Raw::Toml(item), base: self.base };
+            let outcome = match name {
+                "contextEngine" => given.chain().map(|value| agent.slots.context_engine = value),
+                "memory" => given.provider().map(|value| agent.slots.memory = value),
+                _ => {
+                    self.unknown_of(path, name, key_span, &SLOT_KEYS);
+                    continue;
+                }
+            };
+            let place = self.place(item.span().or(key_span));
+            self.took(&format!("{path}.{name}"), place, outcome);
+        }
+    }
+
+    fn unknown(&mut self, path: &str, name: &str, span: Option<Range<usize>>) {
+        let known = children(path);
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        self.unknown_of(path, name, span, &known);
+    }
+
+    fn unknown_of(&mut self, path: &str, name: &str, span: Option<Range<usize>>, known: &[&str]) {
+        let whole = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        let place = self.place(span);
+        let elsewhere = || {
+            let mut homes = SETTINGS.iter().filter_map(|setting| setting.key.rsplit_once('.'));
+            homes.find(|(_, key)| *key == name).map(|(section, _)| format!("{name} belongs to [{section}]"))
+        };
+        let hint = nearest(name, known.iter().copied())
+            .map(|near| format!("did you mean {near}?"))
+            .or_else(elsewhere)
+            .unwrap_or_else(|| format!("known here: {}", known.join(", ")));
+        self.problem(Problem::UNKNOWN_KEY, place, format!("unknown key {whole}"), Some(hint));
+    }
+
+    pub(super) fn problem(&mut self, code: &'static str, place: Place, message: String, hint: Option<String>) {
+        self.problems.push(Problem { code, place, message, hint });
+    }
+}
+
+/// Line and column, both from 1, of a byte offset.
+pub(super) fn position(text: &str, offset: usize) -> Place {
+    let mut offset = offset.min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    let (before, _) = text.split_at(offset);
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    Place::File {
+        line: before.matches('\n').count() + 1,
+        column: before.get(start..).unwrap_or("").chars().count() + 1,
+    }
+}
+
+/// An engine's own configuration as JSON. Dates become strings; JSON has no infinite numbers, so those are refused.
+fn object(table: &dyn TableLike) -> Result<serde_json::Map<String, serde_json::Value>, Wrong> {
+    table.iter().map(|(key, item)| Ok((key.to_owned(), json_of_item(key, item)?))).collect()
+}
+
+fn json_of_item(key: &str, item: &Item) -> Result<serde_json::Value, Wrong> {
+    match item {
+        Item::None => Ok(serde_json::Value::Null),
+        Item::Value(value) => json_of(key, value),
+        Item::Table(table) => Ok(object(table)?.into()),
+        Item::ArrayOfTables(tables) => {
+            let items: Result<Vec<serde_json::Value>, Wrong> = tables.iter().map(|t| Ok(object(t)?.into())).collect();
+            Ok(items?.into())
+        }
+    }
+}
+
+fn json_of(key: &str, value: &Value) -> Result<serde_json::Value, Wrong> {
+    Ok(match value {
+        Value::String(text) => text.value().as_str().into(),
+        Value::Integer(number) => (*number.value()).into(),
+        Value::Float(number) => match serde_json::Number::from_f64(*number.value()) {
+            Some(number) => number.into(),
+            None => return Err(Wrong::Value(format!("holds a number that is not finite: {key}"))),
+        },
+        Value::Boolean(value) => (*value.value()).into(),
+        Value::Datetime(date) => date.value().to_string().into(),
+        Value::Array(items) => {
+            let items: Result<Vec<serde_json::Value>, Wrong> = items.iter().map(|item| json_of(key, item)).collect();
+            items?.into()
+        }
+        Value::InlineTable(table) => object(table)?.into(),
+    })
+}

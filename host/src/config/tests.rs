@@ -1,0 +1,270 @@
+//! What a whole configuration reads as, and what is said about a wrong one.
+
+use super::*;
+use crate::diagnostic::Diagnostic;
+use std::collections::HashMap;
+
+fn load_text(text: &str, env: &[(&str, &str)], flags: &[(&str, &str, &str)]) -> Result<Loaded, ConfigError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plugins.toml");
+    std::fs::write(&path, text).unwrap();
+    let env: HashMap<String, String> = env.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let mut overrides = Overrides::default();
+    for (flag, key, value) in flags {
+        overrides.set(flag, key, *value);
+    }
+    load_from(Some(&path), &overrides, &|name| env.get(name).cloned(), Path::new("/working"))
+}
+
+/// The mistakes of a file: code, line and column, message; the hint behind `→`.
+fn check(text: &str, expected: &[&str]) {
+    let error = load_text(text, &[], &[]).unwrap_err();
+    let ConfigError::Invalid { problems, .. } = &error else { panic!("{error}") };
+    let shown: Vec<String> = problems
+        .iter()
+        .map(|p| {
+            let hint = p.hint.as_deref().map(|hint| format!(" → {hint}")).unwrap_or_default();
+            format!("{} {} {}{hint}", p.code, p.place, p.message)
+        })
+        .collect();
+    assert_eq!(shown, expected);
+}
+
+fn source(loaded: &Loaded, key: &str) -> String {
+    loaded.origins.iter().find(|origin| origin.key == key).map(|origin| origin.source.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest_and_its_place() {
+    check(
+        "[gateway]\nlisten = \"127.0.0.1:1\"\n lisen = 1\n",
+        &["CE110 3:2 unknown key gateway.lisen → did you mean listen?"],
+    );
+    check(
+        "[plugins.slots]\ncontext_engine = \"x\"\n",
+        &["CE110 2:1 unknown key plugins.slots.context_engine → did you mean contextEngine?"],
+    );
+    check("[plugin]\n", &["CE110 1:2 unknown key plugin → did you mean plugins?"]);
+    check(
+        "[plugins.entries.w]\nenable = true\n",
+        &["CE110 2:1 unknown key plugins.entries.w.enable → did you mean enabled?"],
+    );
+    check("[agents.support]\nslot = 1\n", &["CE110 2:1 unknown key agents.support.slot → did you mean slots?"]);
+    check(
+        "[plugins.deadlines]\nassembel_ms = 1\n",
+        &["CE110 2:1 unknown key plugins.deadlines.assembel_ms → did you mean assemble_ms?"],
+    );
+}
+
+#[test]
+fn a_key_in_the_wrong_section_is_sent_home() {
+    check("[pruning]\nbase_url = \"x\"\n", &["CE110 2:1 unknown key pruning.base_url → base_url belongs to [model]"]);
+}
+
+#[test]
+fn wrong_types_and_values_say_what_is_expected() {
+    check(
+        "[gateway]\nlisten = 7421\n",
+        &["CE111 2:10 gateway.listen must be an address such as \"127.0.0.1:7421\", is an integer"],
+    );
+    check(
+        "[gateway]\nlisten = \"here\"\n",
+        &["CE112 2:10 gateway.listen must be an IP address and a port such as \"127.0.0.1:7421\", is \"here\""],
+    );
+    check(
+        "[plugins.policy.contextEngine]\non_failure = \"stric\"\n",
+        &[
+            "CE112 2:14 plugins.policy.contextEngine.on_failure must be one of \"fallback\", \"strict\", is \"stric\" → did you mean \"strict\"?",
+        ],
+    );
+    check(
+        "[plugins]\nallow = [\"a\", 3]\n",
+        &["CE111 2:9 plugins.allow must be an array of strings, is an array with something else"],
+    );
+    check("plugins = 3\n", &["CE111 1:1 plugins must be a table → write [plugins]"]);
+    check(
+        "[pruning]\nttl = \"5 parsecs\"\n",
+        &["CE112 2:7 pruning.ttl must be a span of time such as \"250ms\", \"10s\" or \"5m\", is \"5 parsecs\""],
+    );
+    check(
+        "[plugins.deadlines]\nassemble_ms = 0\n",
+        &["CE112 2:15 plugins.deadlines.assemble_ms must be at least 1, is 0"],
+    );
+    check(
+        "[model]\ncontext_window = 1000\nmax_output_tokens = 1000\n",
+        &["CE112 3:21 model.max_output_tokens (1000) must be smaller than model.context_window (1000)"],
+    );
+    check(
+        "[plugins.entries.w]\nsha256 = \"abc\"\n",
+        &["CE112 2:10 plugins.entries.w.sha256 must be 64 hexadecimal digits → sha256sum FILE prints them"],
+    );
+    check(
+        "[plugins.slots]\ncontextEngine = [\"a\", \"none\"]\n",
+        &["CE112 2:17 plugins.slots.contextEngine \"none\" has no place in a chain → write \"legacy\" as the last"],
+    );
+}
+
+#[test]
+fn several_mistakes_are_told_together() {
+    let error = load_text("[gateway]\nlisen = 1\n[model]\nprovider = 2\n", &[], &[]).unwrap_err();
+    let report = error.report();
+    assert_eq!((report.code, report.causes.len()), ("CE104", 2));
+    assert!(report.causes[0].contains("plugins.toml:2:1: unknown key gateway.lisen; did you mean listen?"), "{report}");
+    assert!(report.causes[1].starts_with("[CE111]"), "{report}");
+}
+
+#[test]
+fn what_is_not_toml_is_told_with_its_place() {
+    let error = load_text("[gateway]\nlisten = = 1\n", &[], &[]).unwrap_err();
+    assert!(matches!(error, ConfigError::Syntax { line: 2, column: 10, .. }), "{error:?}");
+}
+
+#[test]
+fn columns_count_characters() {
+    check(
+        "gateway = { \"ö\" = 1, x = 2 }\n",
+        &[
+            "CE110 1:13 unknown key gateway.ö → known here: listen, state_dir, auth_token_env, hot_sessions_bytes, queue_per_session, drain_ms",
+            "CE110 1:22 unknown key gateway.x → known here: listen, state_dir, auth_token_env, hot_sessions_bytes, queue_per_session, drain_ms",
+        ],
+    );
+}
+
+#[test]
+fn an_open_door_needs_a_token() {
+    check(
+        "[gateway]\nlisten = \"0.0.0.0:1\"\n",
+        &[
+            "CE113 2:10 gateway.listen is 0.0.0.0:1, which is not loopback, and gateway.auth_token_env is not set → name the variable that holds the token in gateway.auth_token_env, or listen on 127.0.0.1",
+        ],
+    );
+    let error = load_text("", &[("ENGINEROOM_GATEWAY_LISTEN", "[::]:80")], &[]).unwrap_err();
+    assert!(error.to_string().starts_with("env ENGINEROOM_GATEWAY_LISTEN: "), "{error}");
+    assert!(load_text("[gateway]\nlisten = \"0.0.0.0:1\"\nauth_token_env = \"T\"\n", &[], &[]).is_ok());
+    assert!(load_text("[gateway]\nlisten = \"[::1]:1\"\n", &[], &[]).is_ok());
+}
+
+#[test]
+fn a_token_that_is_named_but_not_set_is_an_error() {
+    let loaded = load_text("[gateway]\nauth_token_env = \"ENGINEROOM_TEST_NEVER_SET\"\n", &[], &[]).unwrap();
+    assert_eq!(loaded.config.gateway.token().unwrap_err().code(), "CE105");
+    assert_eq!(Config::defaults("x".into()).gateway.token().unwrap(), None);
+}
+
+#[test]
+fn later_sources_win_and_each_value_knows_its_own() {
+    let text =
+        "[gateway]\nlisten = \"127.0.0.1:1\"\nqueue_per_session = 4\n[plugins.slots]\ncontextEngine = \"file\"\n";
+    let env = [
+        ("ENGINEROOM_GATEWAY_LISTEN", "127.0.0.1:2"),
+        ("ENGINEROOM_PLUGINS_SLOTS_CONTEXT_ENGINE", "recall, window"),
+        ("ENGINEROOM_PLUGINS_DEADLINES_ASSEMBLE_MS", "2s"),
+        ("ENGINEROOM_MODEL_PROVIDER", " "),
+    ];
+    let loaded = load_text(text, &env, &[("--listen", "gateway.listen", "127.0.0.1:3")]).unwrap();
+    assert_eq!(loaded.config.gateway.listen.port(), 3);
+    assert_eq!(loaded.config.plugins.slots.context_engine, ["recall", "window"]);
+    assert_eq!(loaded.config.plugins.deadlines.get("assemble"), Some(&2_000));
+    assert_eq!(loaded.config.model.provider, "offline");
+    assert_eq!(source(&loaded, "gateway.listen"), "flag --listen");
+    assert_eq!(source(&loaded, "gateway.queue_per_session"), "file:3");
+    assert_eq!(source(&loaded, "plugins.slots.contextEngine"), "env ENGINEROOM_PLUGINS_SLOTS_CONTEXT_ENGINE");
+    assert_eq!(source(&loaded, "plugins.deadlines.assemble_ms"), "env ENGINEROOM_PLUGINS_DEADLINES_ASSEMBLE_MS");
+    assert_eq!(source(&loaded, "model.provider"), "default");
+}
+
+#[test]
+fn a_wrong_variable_or_flag_is_named() {
+    let error = load_text("", &[("ENGINEROOM_GATEWAY_DRAIN_MS", "soon")], &[]).unwrap_err();
+    assert!(
+        error.to_string().starts_with("env ENGINEROOM_GATEWAY_DRAIN_MS: gateway.drain_ms must be a span"),
+        "{error}"
+    );
+    let error = load_text("", &[], &[("--listen", "gateway.listen", "x")]).unwrap_err();
+    assert!(error.to_string().starts_with("flag --listen: "), "{error}");
+}
+
+#[test]
+fn relative_paths_start_at_the_file_and_in_flags_at_the_working_folder() {
+    let loaded = load_text(
+        "[gateway]\nstate_dir = \"state\"\n[plugins]\ndir = \"./p\"\nlinks = [\"/abs/x.so\", \"l\"]\n",
+        &[],
+        &[("--plugins", "plugins.dir", "q")],
+    )
+    .unwrap();
+    let base = loaded.config.path.parent().unwrap().to_path_buf();
+    assert_eq!(loaded.config.gateway.state_dir, base.join("state"));
+    assert_eq!(loaded.config.plugins.dir, Path::new("/working/q"));
+    assert_eq!(loaded.config.plugins.links, [PathBuf::from("/abs/x.so"), base.join("l")]);
+}
+
+#[test]
+fn the_state_folder_is_the_users_when_nothing_is_said() {
+    let state = |env: &[(&str, &str)]| load_text("", env, &[]).unwrap().config.gateway.state_dir;
+    if cfg!(target_os = "macos") {
+        assert_eq!(state(&[("HOME", "/h")]), Path::new("/h/Library/Application Support/engineroom"));
+    } else {
+        assert_eq!(state(&[("HOME", "/h")]), Path::new("/h/.local/state/engineroom"));
+        assert_eq!(state(&[("HOME", "/h"), ("XDG_STATE_HOME", "/s")]), Path::new("/s/engineroom"));
+        assert_eq!(state(&[("HOME", "/h"), ("XDG_STATE_HOME", "relative")]), Path::new("/h/.local/state/engineroom"));
+    }
+}
+
+#[test]
+fn blank_none_and_legacy_are_legacy() {
+    for written in ["\"\"", "\" \"", "\"none\"", "\"legacy\"", "[]", "[\"legacy\"]"] {
+        let loaded = load_text(&format!("[plugins.slots]\ncontextEngine = {written}\n"), &[], &[]).unwrap();
+        assert_eq!(loaded.config.plugins.slots.context_engine, ["legacy"], "{written}");
+    }
+    assert!(load_text("", &[], &[]).unwrap().config.plugins.slots.context_engine.is_empty());
+    let loaded = load_text("[plugins.slots]\nmemory = \"none\"\n", &[], &[]).unwrap();
+    assert_eq!(loaded.config.plugins.slots.memory, None);
+}
+
+#[test]
+fn entries_and_agents_are_read_whole() {
+    let loaded = load_text(
+        "[plugins.entries.window]\nisolation = \"in-process\"\ngrants = [\"sessions\"]\n\
+         [plugins.entries.window.config]\npin_first_turn = true\nratio = 0.5\nday = 2026-01-02\napi_key = \"k\"\nnested = { a = [1, 2] }\n\
+         [plugins.entries.window.limits]\nmemory_mb = 512\nnetwork = false\n\
+         [agents.support]\nworkspace_dir = \"w\"\n[agents.support.slots]\ncontextEngine = [\"recall\", \"window\"]\n",
+        &[],
+        &[],
+    )
+    .unwrap();
+    let entry = &loaded.config.plugins.entries["window"];
+    assert!(entry.enabled);
+    assert_eq!(entry.isolation, Isolation::InProcess);
+    assert_eq!(
+        serde_json::Value::from(entry.config.clone()),
+        serde_json::json!({"pin_first_turn": true, "ratio": 0.5, "day": "2026-01-02", "api_key": "k", "nested": {"a": [1, 2]}})
+    );
+    assert_eq!(entry.limits["memory_mb"], 512);
+    let agent = &loaded.config.agents["support"];
+    assert_eq!(agent.slots.context_engine, ["recall", "window"]);
+    assert_eq!(agent.workspace_dir.as_deref(), Some(loaded.config.path.with_file_name("w").as_path()));
+    assert_eq!(source(&loaded, "agents.support.slots.contextEngine"), "file:16");
+    let shown = loaded.origins.iter().find(|origin| origin.key == "plugins.entries.window.config").unwrap();
+    assert_eq!(shown.value["api_key"], "***");
+    let shown = loaded.origins.iter().find(|origin| origin.key == "agents.support.slots.contextEngine").unwrap();
+    assert_eq!(shown.value, serde_json::json!(["recall", "window"]));
+}
+
+#[test]
+fn a_missing_default_file_is_noted_and_a_missing_named_one_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = |_: &str| None;
+    let loaded = load_from(None, &Overrides::default(), &none, folder.path()).unwrap();
+    assert!(!loaded.from_file);
+    assert!(loaded.notes[0].contains("no plugins.toml"), "{:?}", loaded.notes);
+    let error = load_from(Some(Path::new("x.toml")), &Overrides::default(), &none, folder.path()).unwrap_err();
+    assert_eq!(error.code(), "CE101");
+}
+
+#[test]
+fn the_repositorys_own_file_is_good() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugins.toml");
+    let loaded = load_from(Some(&path), &Overrides::default(), &|_| None, Path::new("/working")).unwrap();
+    assert_eq!(loaded.config.plugins.slots.context_engine, ["window"]);
+    assert!(loaded.config.gateway.state_dir.ends_with("state"));
+}
