@@ -1,6 +1,84 @@
 //! The contract between Engineroom and its context engines, and the SDK to write one.
+//!
+//! A context engine decides what a model sees of a conversation. It is a shared library that the gateway loads; this crate is
+//! all that it needs. An author implements [`ContextEngine`] and exports it with [`export_engine!`]:
+//!
+//! ```
+//! use engine_abi::*;
+//!
+//! /// Shows the model everything and lets the host compact.
+//! struct Everything;
+//!
+//! #[hooks]
+//! impl ContextEngine for Everything {
+//!     type Config = engine_abi::serde::de::IgnoredAny;
+//!     const COMMIT: Commit = Commit::Stateless;
+//!
+//!     fn create(_: Self::Config, _: &Factory) -> Result<Self> {
+//!         Ok(Everything)
+//!     }
+//!     fn info(&self) -> Info {
+//!         Info::new("everything", "Everything")
+//!     }
+//!     fn ingest(&self, _: &Context, _: &Entry) -> Result<bool> {
+//!         Ok(false)
+//!     }
+//!     fn assemble(&self, _: &Context, request: &AssembleRequest) -> Result<Assembly> {
+//!         Ok(Assembly::new().keep(request.history().heads()))
+//!     }
+//!     fn compact(&self, context: &Context, request: &CompactRequest) -> Result<Compaction> {
+//!         Ok(context.delegate_compaction(request)?)
+//!     }
+//! }
+//!
+//! export_engine! {
+//!     plugin: "everything",
+//!     engines: { "everything" => Everything },
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! | module | for |
+//! |---|---|
+//! | the root | authors: the trait, what a hook gets, what it gives back |
+//! | [`wire`] | what crosses the border, frozen; authors never need it, other languages do |
+//! | [`host`], [`manifest`] | the gateway: reading and checking a library |
 
+mod codes;
+mod context;
+mod engine;
+mod error;
+#[doc(hidden)]
+pub mod export;
+mod guard;
 pub mod host;
+mod log;
 pub mod manifest;
+mod raw;
+mod results;
+mod services;
+mod store;
+mod table;
+mod view;
 
+pub use codes::*;
+pub use context::{Context, Factory, FactoryArgs, Host};
+pub use engine::{Commit, ContextEngine, Hooks};
+pub use engine_abi_macros::hooks;
 pub use engine_abi_wire as wire;
+// What most engines want beside this crate, so that it stays the only one that they must name.
+pub use error::{Error, Result, ServiceError};
+pub use results::{Assembly, Bootstrapped, Compaction, Info, Maintained, Successor, Tool, ToolReply};
+pub use services::{CursorRequest, LlmReply, LlmRequest, MemoryHit, Page, Tokens};
+pub use store::{Pair, Store};
+pub use table::{factory, table};
+pub use view::{
+    AfterTurn, Anchor, AssembleArgs, AssembleRequest, Body, CommitTurn, CompactArgs, CompactRequest, Entry, Head,
+    History, Lent, MaintainRequest, Message, Prompt, PromptCache, RuntimeSettings, Session, SessionEnded,
+    SessionTarget, SubagentEnded, SubagentSpawn, ToolCall, ToolRequest,
+};
+pub use {serde, serde_json, tracing};
+
+/// What built a library, as its manifest says.
+#[doc(hidden)]
+pub const SDK: &str = concat!("engine-abi ", env!("CARGO_PKG_VERSION"));

@@ -97,6 +97,18 @@ pub struct EntryHeadV1 {
     pub text_bytes: u32,
 }
 
+impl EntryHeadV1 {
+    /// True when all bits of `flags` are set.
+    pub const fn has(&self, flags: u32) -> bool {
+        self.flags & flags == flags
+    }
+
+    /// True when a turn starts with this entry.
+    pub const fn starts_turn(&self) -> bool {
+        self.has(crate::entry_flags::TURN_START)
+    }
+}
+
 /// A tool call of an assistant entry or message. All text is borrowed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, StableAbi)]
