@@ -7,12 +7,12 @@
 use rusqlite::Connection;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Pages in the log from which on it is copied: 4 MiB.
 const COPY_PAGES: u64 = 1_000;
-/// Pages in the log from which on the writer is held until the copy is complete: 32 MiB.
-const HOLD_PAGES: u64 = 8_000;
+/// Pages in the log from which on the writer is held until the copy is complete: 16 MiB.
+const HOLD_PAGES: u64 = 4_000;
 /// Copies in a row before it is left to the next occasion.
 const ROUNDS: usize = 3;
 /// Longest wait of either side for the other.
@@ -20,8 +20,10 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Pages written since the log was last copied whole; an estimate.
+    /// Pages written since the log was last copied; an estimate.
     pages: u64,
+    /// Pages written since the store was opened; an estimate, but it changes with every batch.
+    written: u64,
     /// The writer is inside a batch.
     busy: bool,
     /// The writer must wait before its next batch.
@@ -61,6 +63,7 @@ impl Gate {
         let mut state = self.lock();
         state.busy = false;
         state.pages += pages;
+        state.written += pages;
         if state.hold || state.pages >= COPY_PAGES {
             self.changed.notify_all();
         }
@@ -96,38 +99,46 @@ impl Gate {
 /// Body of the copying thread. Ends when the gate is closed.
 pub(super) fn run(gate: &Gate, conn: &Connection) {
     while gate.wait_for_work() {
-        let before = gate.lock().pages;
-        let mut left = u64::MAX;
         let mut log = 0;
         for _ in 0..ROUNDS {
-            (log, left) = copy(gate, conn);
-            if left == 0 {
-                break;
-            }
+            log = match copy(gate, conn) {
+                Copied::Whole => break,
+                Copied::Part(log) => log,
+            };
         }
-        if left > 0 && log >= HOLD_PAGES {
+        if log >= HOLD_PAGES {
             gate.hold();
-            (_, left) = copy(gate, conn);
+            copy(gate, conn);
             gate.release();
             gate.held.fetch_add(1, Ordering::Relaxed);
         }
-        let mut state = gate.lock();
-        // What was not copied waits for the next thousand pages: asking again at once would only compete with the writer.
-        state.pages = if left == 0 { 0 } else { state.pages.saturating_sub(before.max(COPY_PAGES)) };
+        // What is left waits for the next thousand pages: asking again at once would only compete with the writer.
+        gate.lock().pages = 0;
     }
 }
 
-/// One copy of what can be copied without waiting for anybody. Gives the pages in the log and those of them not copied yet.
-fn copy(gate: &Gate, conn: &Connection) -> (u64, u64) {
-    let began = Instant::now();
+enum Copied {
+    /// Everything, and nothing was written meanwhile: the next commit starts the log over.
+    Whole,
+    /// Something is left; pages in the log.
+    Part(u64),
+}
+
+/// One copy of what can be copied without waiting for anybody.
+fn copy(gate: &Gate, conn: &Connection) -> Copied {
+    let before = gate.lock().written;
     let result =
         conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)));
     gate.checkpoints.fetch_add(1, Ordering::Relaxed);
+    let state = gate.lock();
+    let still = state.written == before && !state.busy;
     match result {
-        Ok((log, copied)) => (log.max(0) as u64, (log - copied).max(0) as u64),
+        Ok((log, copied)) if log == copied && still => Copied::Whole,
+        Ok((log, _)) => Copied::Part(log.max(0) as u64),
         Err(error) => {
-            tracing::warn!(%error, elapsed = ?began.elapsed(), "the log could not be copied into the database");
-            (0, u64::MAX)
+            drop(state);
+            tracing::warn!(%error, "the log could not be copied into the database");
+            Copied::Part(0)
         }
     }
 }
