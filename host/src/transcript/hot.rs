@@ -40,6 +40,18 @@ pub struct HotSession<X> {
 }
 
 impl<X> HotSession<X> {
+    /// An empty session that is in no cache: of an ephemeral turn, which throws its writes away.
+    pub fn new(record: SessionRecord, extra: X) -> HotSession<X> {
+        HotSession {
+            record,
+            branch: Branch::default(),
+            frozen: HashMap::new(),
+            frozen_bytes: 0,
+            stored: false,
+            extra,
+        }
+    }
+
     /// The record, with the head, counts and times that the queued writes will give it.
     pub fn record(&self) -> &SessionRecord {
         &self.record
@@ -332,7 +344,7 @@ impl<X: Extra> Shared<X> {
     }
 
     /// Takes out the sessions that were not used for longest, until the rest fits. One in use stays, and so does the place
-    /// that somebody waits for. `leaving` is a session whose handle is just being dropped.
+    /// that somebody waits for, and the one that was used last: a session larger than the bound is not read anew at every turn. `leaving` is a session whose handle is just being dropped.
     fn evict(&self, inner: &mut Inner<X>, leaving: Option<&Arc<Cell<X>>>) {
         if inner.bytes <= self.max_bytes {
             return;
@@ -344,7 +356,7 @@ impl<X: Extra> Shared<X> {
         };
         let mut excess = inner.bytes - self.max_bytes;
         let mut out = Vec::new();
-        for key in inner.order.values() {
+        for key in inner.order.values().take(inner.order.len().saturating_sub(1)) {
             let Some(kept) = inner.kept.get(key).filter(|kept| idle(kept)) else { continue };
             out.push(Arc::clone(key));
             excess = excess.saturating_sub(kept.bytes);

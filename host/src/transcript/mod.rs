@@ -23,7 +23,7 @@ pub mod sqlite;
 mod store;
 
 pub use branch::Branch;
-pub use hot::{Extra, HotHandle, HotSession, HotSessions};
+pub use hot::{Extra, HotGuard, HotHandle, HotSession, HotSessions};
 pub use message::*;
 pub use session::agent_of_key;
 pub use sqlite::{open, open_existing};
