@@ -1,1 +1,48 @@
 //! From a file to a usable engine.
+//!
+//! `discover` → `inspect` → `trust` → `stage` → `probe` → `load` → `layout` → `register`, and then, in the slot's room,
+//! `factory` → `contract`. No line of a library runs before it passed the earlier stages, and only libraries that a slot
+//! lists run at all. Nothing is ever loaded from the plugins folder itself: the bytes that were inspected are the bytes
+//! that are staged, and the staged copy is what is loaded. A failure refuses that library and nothing else.
+//!
+//! Each way to fail is a [`Cause`] with a code of its own:
+//!
+//! | codes | stage | about |
+//! |---|---|---|
+//! | CE200 – CE203 | discover | folders, links, which library offers an engine |
+//! | CE210 – CE227 | inspect | the file, its format, its manifest, the configuration |
+//! | CE230 – CE238 | trust | place, owner, mode, links, hash, signature |
+//! | CE240 – CE241 | stage | the private copy |
+//! | CE250 – CE254 | probe | what happened to the child |
+//! | CE260 – CE263 | load | the system's loader |
+//! | CE264 – CE267 | layout | the entry and the layout of types |
+//! | CE270 – CE275 | register | the library's registration |
+//! | CE280 – CE283 | factory | building an engine |
+//! | CE290 – CE295 | contract | `info`, the table, the self-test |
+//!
+//! A failure that the probe's child reports in good order keeps the stage that it happened in; the codes of `probe` are
+//! for a child that died or hung.
+
+mod cause;
+mod discover;
+mod inspect;
+mod load;
+mod manifest;
+mod pipeline;
+mod read;
+mod report;
+mod schema;
+mod select;
+mod stage;
+mod survey;
+mod trust;
+
+pub use cause::{Cause, Stage};
+pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration};
+pub(crate) use load::{LoadRequest, QuietPort, bring_in};
+pub use manifest::{Door, Manifest, PanicMode, RESERVED_ENGINE};
+pub use pipeline::{LoadResult, load};
+pub(crate) use report::one_line;
+pub use report::{PluginReport, PluginState, StageFailure};
+pub use select::{EngineOutcome, OutcomeState};
+pub use survey::{Change, ChangeKind, changes, discover};

@@ -1,0 +1,217 @@
+//! The whole way: survey, select, and for each wanted library trust, stage, probe, load, layout, register.
+
+use super::cause::{Cause, Stage};
+use super::load::{LoadRequest, MemoryRegistration, RegistrarPort, Registration, bring_in};
+use super::report::{PluginReport, PluginState, StageFailure};
+use super::select::{EngineOutcome, Offer, OutcomeState, select};
+use super::survey::{Item, survey};
+use super::{RESERVED_ENGINE, schema, stage, trust};
+use crate::config::Config;
+use crate::worker::{self, ProbeOutcome, ProbeRequest};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Folder of the probes in the state folder; it is emptied at each start.
+const SCRATCH: &str = "probe";
+/// Default of `plugins.deadlines.probe_ms`.
+const PROBE_MS: u64 = 10_000;
+/// Default of `plugins.deadlines.register_ms`, which also bounds the opening of a library and its entry.
+const REGISTER_MS: u64 = 5_000;
+
+/// What came of a start.
+#[derive(Debug, Default)]
+pub struct LoadResult {
+    /// Every file that was found, and folders that could not be read.
+    pub reports: Vec<PluginReport>,
+    /// Engines of the loaded libraries; among them may be some that no slot lists.
+    pub registrations: Vec<Registration>,
+    /// Memory providers of the loaded libraries.
+    pub memory: Vec<MemoryRegistration>,
+    /// One per wanted engine, in the order of the slot; `legacy` left out.
+    pub engines: Vec<EngineOutcome>,
+    /// Threads that still run code of a library. Unless 0, the process must end without running exit handlers.
+    pub abandoned: usize,
+}
+
+/// Takes every library that offers an engine of `wanted` all the way to its registration. Blocks, at most for the
+/// deadlines of the configuration. Never fails: what fails is in the result.
+pub fn load(config: &Config, wanted: &[String], registrar: &Arc<dyn RegistrarPort>) -> LoadResult {
+    let mut seen = BTreeSet::new();
+    let wanted: Vec<String> = wanted.iter().filter(|id| *id != RESERVED_ENGINE && seen.insert(*id)).cloned().collect();
+    let mut items = survey(&config.plugins, &wanted);
+    let offers = select(&mut items, &wanted);
+
+    let scratch = config.gateway.state_dir.join(SCRATCH);
+    let _ = std::fs::remove_dir_all(&scratch);
+    let mut ready: Vec<Ready> = Vec::new();
+    for at in 0..items.len() {
+        let served = offers.iter().filter(|(_, offer)| matches!(offer, Offer::By(by) if *by == at));
+        let engines: Vec<String> = served.map(|(id, _)| id.clone()).collect();
+        // A library that claims an engine together with another one is refused as a whole.
+        if !engines.is_empty() && items[at].report.failure.is_none() {
+            match prepare(config, &mut items[at], engines) {
+                Ok(load) => ready.push(Ready { at, load, failed: BTreeMap::new() }),
+                Err(failure) => items[at].report.refuse(failure),
+            }
+        }
+        items[at].library = None;
+    }
+    probe_all(config, &scratch, &mut items, &mut ready);
+    let _ = std::fs::remove_dir_all(&scratch);
+
+    let mut result = LoadResult::default();
+    for ready in &mut ready {
+        bring_in_one(ready, &mut items[ready.at].report, registrar, &mut result);
+    }
+    result.engines = offers.into_iter().map(|(id, offer)| outcome(&items, &ready, &id, offer)).collect();
+    result.reports = items.into_iter().map(|item| item.report).collect();
+    let used =
+        result.reports.iter().filter(|report| report.staged.is_some()).filter_map(|report| report.sha256.clone());
+    stage::sweep(&config.gateway.state_dir, &used.collect());
+    result
+}
+
+/// A library that is staged.
+struct Ready {
+    /// Number of its item.
+    at: usize,
+    load: LoadRequest,
+    /// Wanted engines that failed, each with its first failure.
+    failed: BTreeMap<String, StageFailure>,
+}
+
+impl Ready {
+    fn fail(&mut self, failures: Vec<(String, StageFailure)>) {
+        for (engine, failure) in failures {
+            self.failed.entry(engine).or_insert(failure);
+        }
+    }
+
+    fn all_failed(&self) -> bool {
+        self.load.wanted.iter().all(|id| self.failed.contains_key(id))
+    }
+}
+
+fn deadline(config: &Config, key: &str, default: u64) -> u64 {
+    config.plugins.deadlines.get(key).copied().unwrap_or(default)
+}
+
+/// Trust, configuration, stage.
+fn prepare(config: &Config, item: &mut Item, wanted: Vec<String>) -> Result<LoadRequest, StageFailure> {
+    let report = &mut item.report;
+    let (Some(library), Some(manifest)) = (item.library.take(), report.manifest.clone()) else {
+        return Err(StageFailure::new(Cause::InspectFault, "the library was not inspected"));
+    };
+    let default = crate::config::EntryConfig::default();
+    let entry = config.plugins.entries.get(&manifest.plugin_id).unwrap_or(&default);
+    let mut notes =
+        report.timed(Stage::Trust, |_| trust::check_entry(config.plugins.trust_policy, &manifest, &library, entry))?;
+    report.notes.append(&mut notes);
+    report.timed(Stage::Inspect, |_| schema::check_config(&manifest, &entry.config))?;
+    let staged = report.timed(Stage::Stage, |_| {
+        stage::stage(&config.gateway.state_dir, &manifest.plugin_id, &library.sha256, &library.bytes)
+    })?;
+    report.staged = Some(staged.clone());
+    Ok(LoadRequest {
+        staged,
+        door: manifest.door,
+        config_json: serde_json::Value::Object(entry.config.clone()).to_string().into(),
+        plugin_id: manifest.plugin_id,
+        engines: manifest.engines,
+        memory: manifest.memory,
+        wanted,
+        deadline_ms: deadline(config, "register", REGISTER_MS),
+    })
+}
+
+/// Probes all libraries at once: a hanging one must not make the others wait.
+fn probe_all(config: &Config, scratch: &Path, items: &mut [Item], ready: &mut [Ready]) {
+    let limit = Duration::from_millis(deadline(config, "probe", PROBE_MS));
+    let request = |load: &LoadRequest| ProbeRequest {
+        version: env!("CARGO_PKG_VERSION").into(),
+        parent: std::process::id(),
+        state_dir: PathBuf::new(),
+        load: load.clone(),
+        deadlines: config.plugins.deadlines.clone(),
+    };
+    type Probed = (Result<ProbeOutcome, StageFailure>, Duration);
+    let one = |load: &LoadRequest| -> Probed {
+        let start = std::time::Instant::now();
+        let result = match std::fs::DirBuilder::new().recursive(true).mode(0o700).create(scratch) {
+            Ok(()) => worker::probe(request(load), scratch, limit),
+            Err(error) => {
+                let message = format!("cannot make the folder {}", scratch.display());
+                Err(StageFailure::new(Cause::ProbeStart, message).because(error))
+            }
+        };
+        (result, start.elapsed())
+    };
+    let probed: Vec<Probed> = std::thread::scope(|scope| {
+        let one = &one;
+        let running: Vec<_> = ready.iter().map(|ready| scope.spawn(move || one(&ready.load))).collect();
+        let lost = || Err(StageFailure::new(Cause::ProbeStart, "the thread that ran the probe failed"));
+        running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| (lost(), Duration::ZERO))).collect()
+    });
+    for (ready, (result, time)) in ready.iter_mut().zip(probed) {
+        let report = &mut items[ready.at].report;
+        report.took(Stage::Probe, time);
+        match result {
+            Ok(outcome) => {
+                report.notes.extend(outcome.notes.into_iter().map(|note| format!("probe: {note}")));
+                ready.fail(outcome.failed);
+            }
+            Err(failure) => {
+                let wanted = ready.load.wanted.clone();
+                ready.fail(wanted.into_iter().map(|id| (id, failure.clone())).collect());
+            }
+        }
+    }
+}
+
+/// Loads one library, unless none of its wanted engines is left.
+fn bring_in_one(
+    ready: &mut Ready,
+    report: &mut PluginReport,
+    registrar: &Arc<dyn RegistrarPort>,
+    result: &mut LoadResult,
+) {
+    if !ready.all_failed() {
+        let loaded = bring_in(&ready.load, registrar, &|_| ());
+        for (stage, time) in loaded.timings {
+            report.took(stage, time);
+        }
+        report.notes.extend(loaded.notes);
+        result.abandoned += usize::from(loaded.abandoned);
+        ready.fail(loaded.refused);
+        // An engine that failed in the probe stays out, even if it registers well here.
+        let good = |id: &String| !ready.failed.contains_key(id);
+        result.registrations.extend(loaded.registrations.into_iter().filter(|one| good(&one.engine_id)));
+        result.memory.extend(loaded.memory);
+    }
+    let first = ready.load.wanted.iter().find_map(|id| ready.failed.get(id));
+    if ready.all_failed() {
+        if let Some(failure) = first {
+            report.refuse(failure.clone());
+        }
+    } else {
+        report.state = PluginState::Loaded;
+        report.failure = first.cloned();
+    }
+}
+
+fn outcome(items: &[Item], ready: &[Ready], id: &str, offer: Offer) -> EngineOutcome {
+    let at = match offer {
+        Offer::None(outcome) => return *outcome,
+        Offer::By(at) => at,
+    };
+    let report = &items[at].report;
+    let failure = match ready.iter().find(|ready| ready.at == at) {
+        Some(ready) => ready.failed.get(id).cloned(),
+        None => report.failure.clone(),
+    };
+    let state = if failure.is_some() { OutcomeState::Refused } else { OutcomeState::Registered };
+    EngineOutcome { failure, ..EngineOutcome::of(report, id, state) }
+}

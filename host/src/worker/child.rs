@@ -1,0 +1,126 @@
+//! The child's side: takes one library through all that the gateway would do with it, telling each step before it is taken.
+
+use super::protocol::{Line, ProbeRequest};
+use crate::plugins::{Cause, QuietPort, RegistrarPort, Registration, Stage, StageFailure, bring_in};
+use rustix::process::{Resource, Rlimit};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Largest file that a library may write while it is tried out.
+const MAX_FILE: u64 = 256 * 1024 * 1024;
+
+/// One engine to be tried: built with its configuration, checked, each hook called once, disposed.
+pub struct SelfTest<'a> {
+    /// The engine.
+    pub registration: &'a Registration,
+    /// An empty folder for its state.
+    pub state_dir: &'a Path,
+    /// Deadlines of hooks as configured, keyed by hook in snake case; ms.
+    pub deadlines: &'a BTreeMap<String, u64>,
+    /// To be told of each step before it is taken: the stage, and the hook as documents spell it.
+    pub progress: &'a dyn Fn(Stage, &str),
+}
+
+/// Runs the child and gives its exit code. `args` are what follows [`super::PROBE_ARGUMENT`]; `selftest` is the slot's,
+/// which alone knows how an engine is called.
+///
+/// To be called before anything else is started: no runtime, no logging, no threads.
+pub fn run_child(args: &[OsString], selftest: &dyn Fn(&SelfTest<'_>) -> Result<(), StageFailure>) -> i32 {
+    match args {
+        [request] => match prepare(Path::new(request)) {
+            Ok((request, out)) => {
+                try_out(&request, &out, selftest);
+                0
+            }
+            Err(why) => complain(&why),
+        },
+        _ => complain("the probe is started by the gateway, with the path of its request"),
+    }
+}
+
+fn complain(why: &str) -> i32 {
+    let _ = writeln!(std::io::stderr(), "probe: {why}");
+    2
+}
+
+/// Where the child's lines go.
+struct Out(Mutex<File>);
+
+impl Out {
+    fn say(&self, line: &Line) {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A parent that does not listen any more is gone, and the child soon with it.
+        let _ = file.write_all(&line.encode()).and_then(|()| file.flush());
+    }
+}
+
+fn prepare(path: &Path) -> Result<(ProbeRequest, Out), String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let request: ProbeRequest = serde_json::from_slice(&bytes).map_err(|error| format!("the request: {error}"))?;
+    if request.version != env!("CARGO_PKG_VERSION") {
+        return Err(format!("the gateway has version {}, this is {}", request.version, env!("CARGO_PKG_VERSION")));
+    }
+    die_with_parent(request.parent)?;
+    for (resource, limit) in [(Resource::Core, 0), (Resource::Fsize, MAX_FILE)] {
+        // A hard limit that is lower already serves as well.
+        let _ = rustix::process::setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) });
+    }
+    // The lines get a descriptor of their own; what the library prints goes where its complaints go.
+    let out = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).map_err(|error| format!("stdout: {error}"))?;
+    rustix::stdio::dup2_stdout(std::io::stderr()).map_err(|error| format!("stderr: {error}"))?;
+    Ok((request, Out(Mutex::new(File::from(out)))))
+}
+
+#[cfg(target_os = "linux")]
+fn die_with_parent(parent: u32) -> Result<(), String> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|error| format!("prctl: {error}"))?;
+    // It may have gone before it was asked for.
+    match rustix::process::getppid() {
+        Some(now) if now.as_raw_pid().cast_unsigned() == parent => Ok(()),
+        _ => Err("the gateway that started the probe is gone".into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_: u32) -> Result<(), String> {
+    Ok(())
+}
+
+fn try_out(request: &ProbeRequest, out: &Out, selftest: &dyn Fn(&SelfTest<'_>) -> Result<(), StageFailure>) {
+    let port: Arc<dyn RegistrarPort> = Arc::new(QuietPort);
+    let loaded = bring_in(&request.load, &port, &|stage| out.say(&Line::at(stage, None, None)));
+    for text in loaded.notes {
+        out.say(&Line::Note { text });
+    }
+    for (engine, failure) in loaded.refused {
+        out.say(&Line::Failed { engine, failure: failure.into() });
+    }
+    for (number, registration) in loaded.registrations.iter().enumerate() {
+        let engine = &registration.engine_id;
+        if !request.load.wanted.contains(engine) {
+            continue;
+        }
+        let progress = |stage: Stage, hook: &str| out.say(&Line::at(stage, Some(engine), Some(hook)));
+        let state_dir = request.state_dir.join(number.to_string());
+        let result = match std::fs::create_dir(&state_dir) {
+            Ok(()) => selftest(&SelfTest {
+                registration,
+                state_dir: &state_dir,
+                deadlines: &request.deadlines,
+                progress: &progress,
+            }),
+            Err(error) => {
+                Err(StageFailure::new(Cause::ProbeStart, "the probe's scratch folder cannot be used").because(error))
+            }
+        };
+        if let Err(failure) = result {
+            out.say(&Line::Failed { engine: engine.clone(), failure: failure.into() });
+        }
+    }
+    out.say(&Line::Done);
+}

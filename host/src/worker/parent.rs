@@ -1,0 +1,366 @@
+//! The parent's side: starts the child, listens, and ends it, whatever happens.
+
+use super::protocol::{Line, ProbeRequest};
+use super::spawner;
+use crate::plugins::{Cause, Stage, StageFailure, one_line};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How much of what the child complains about is kept, in bytes.
+const TAIL: usize = 4096;
+/// Lines of it that a failure shows.
+const TAIL_LINES: usize = 8;
+/// Most bytes of lines that one child may say.
+const MAX_TALK: u64 = 4 * 1024 * 1024;
+/// How often the parent looks whether the child still lives while it says nothing.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long the parent waits for the last of a dead child's output.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+/// The child's own variables that it needs: where the system's loader looks for libraries.
+const KEPT: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
+
+/// How the child is started.
+#[derive(Debug, Clone)]
+pub struct ProbeCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// What stands before the path of the request.
+    pub args: Vec<OsString>,
+    /// Variables that the child gets beside those that it needs.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+static COMMAND: Mutex<Option<ProbeCommand>> = Mutex::new(None);
+
+/// Sets how children are started from now on. Needed by programs that are not `engineroom` itself, such as tests.
+pub fn use_command(command: ProbeCommand) {
+    *COMMAND.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
+}
+
+impl ProbeCommand {
+    /// `program`, which is `engineroom` or passes its arguments on to [`super::run_child`].
+    pub fn new(program: impl Into<PathBuf>) -> ProbeCommand {
+        ProbeCommand { program: program.into(), args: vec![super::PROBE_ARGUMENT.into()], env: Vec::new() }
+    }
+
+    /// What was set, else the running program.
+    fn current() -> std::io::Result<ProbeCommand> {
+        if let Some(command) = &*COMMAND.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(command.clone());
+        }
+        // Not its name: the file may have been replaced since the program started.
+        let own = Path::new("/proc/self/exe");
+        if own.exists() { Ok(ProbeCommand::new(own)) } else { std::env::current_exe().map(ProbeCommand::new) }
+    }
+}
+
+/// What a child that came to its end told.
+#[derive(Debug, Default)]
+pub(crate) struct ProbeOutcome {
+    /// Engines that failed.
+    pub failed: Vec<(String, StageFailure)>,
+    /// Things worth knowing.
+    pub notes: Vec<String>,
+}
+
+/// Tries a library out in a child. `scratch` is an existing folder; what is made in it is removed again.
+///
+/// # Errors
+/// A cause of the stage `probe`: the child did not start, died, or did not end in time. What it complained about stands
+/// among the causes.
+pub(crate) fn probe(
+    mut request: ProbeRequest,
+    scratch: &Path,
+    deadline: Duration,
+) -> Result<ProbeOutcome, StageFailure> {
+    let plugin = request.load.plugin_id.clone();
+    let failed = |error: std::io::Error| {
+        StageFailure::new(Cause::ProbeStart, format!("the probe of plugin {plugin} could not be started"))
+            .because(error)
+    };
+    let folder = tempfile::Builder::new().prefix("probe-").tempdir_in(scratch).map_err(failed)?;
+    request.state_dir = folder.path().join("state");
+    let path = folder.path().join("request.json");
+    std::fs::DirBuilder::new().mode(0o700).create(&request.state_dir).map_err(failed)?;
+    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
+    serde_json::to_writer(file, &request).map_err(|error| failed(error.into()))?;
+
+    let child = start(&path, folder.path()).map_err(failed)?;
+    Probe::new(child, &plugin, deadline).run()
+}
+
+fn start(request: &Path, folder: &Path) -> std::io::Result<Child> {
+    let how = ProbeCommand::current()?;
+    let mut command = Command::new(how.program);
+    command
+        .args(how.args)
+        .arg(request)
+        .env_clear()
+        .envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .env("HOME", folder)
+        .env("TMPDIR", folder)
+        .envs(how.env)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    spawner::spawn(command)
+}
+
+/// What the threads that listen to the child tell.
+enum Heard {
+    Line(Result<Line, serde_json::Error>),
+    Complaint(Vec<u8>),
+    /// One of the two streams ended.
+    End,
+}
+
+struct Probe<'a> {
+    child: Child,
+    plugin: &'a str,
+    limit: Duration,
+    heard: Receiver<Heard>,
+    open: u32,
+    /// Where the child was last.
+    place: Option<(Stage, String)>,
+    tail: VecDeque<u8>,
+    outcome: ProbeOutcome,
+    done: bool,
+    confused: Option<String>,
+}
+
+/// How the child ended, if not by saying that it is done.
+enum Ending {
+    Done,
+    Late,
+    Signal(i32),
+    Exit(i32),
+    Unknown(std::io::Error),
+}
+
+impl<'a> Probe<'a> {
+    fn new(mut child: Child, plugin: &'a str, limit: Duration) -> Probe<'a> {
+        let (sender, heard) = mpsc::channel();
+        let mut open = 0;
+        if let Some(stdout) = child.stdout.take() {
+            let sender = sender.clone();
+            open += u32::from(listen("probe-lines", move || lines(stdout, &sender)));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            open += u32::from(listen("probe-stderr", move || complaints(stderr, &sender)));
+        }
+        Probe {
+            child,
+            plugin,
+            limit,
+            heard,
+            open,
+            place: None,
+            tail: VecDeque::new(),
+            outcome: ProbeOutcome::default(),
+            done: false,
+            confused: None,
+        }
+    }
+
+    fn run(mut self) -> Result<ProbeOutcome, StageFailure> {
+        let end = Instant::now() + self.limit;
+        let ending = self.wait(end);
+        self.end();
+        // The pipes are closed now, unless a grandchild left the group and took them with it.
+        let last = Instant::now() + LAST_WORDS;
+        while self.open > 0 && !matches!(self.hear(last), Err(RecvTimeoutError::Timeout)) {}
+        self.judge(ending)
+    }
+
+    /// Listens until the child is done, dead, or late.
+    fn wait(&mut self, end: Instant) -> Ending {
+        loop {
+            if self.done {
+                return Ending::Done;
+            }
+            let now = Instant::now();
+            let heard = self.hear(end.min(now + LOOK));
+            if heard.is_ok() {
+                continue;
+            }
+            match self.exited() {
+                Ok(None) if now >= end => return Ending::Late,
+                // Nothing to hear any more: only time will tell.
+                Ok(None) if matches!(heard, Err(RecvTimeoutError::Disconnected)) => {
+                    std::thread::sleep(LOOK.min(end - now));
+                }
+                Ok(None) => {}
+                Ok(Some(status)) => return status,
+                Err(error) => return Ending::Unknown(error),
+            }
+        }
+    }
+
+    /// Takes in one thing that was heard before `until`.
+    fn hear(&mut self, until: Instant) -> Result<(), RecvTimeoutError> {
+        match self.heard.recv_timeout(until.saturating_duration_since(Instant::now()))? {
+            Heard::Line(Ok(line)) => self.take(line),
+            Heard::Line(Err(error)) => {
+                self.confused.get_or_insert(error.to_string());
+            }
+            Heard::Complaint(bytes) => {
+                self.tail.extend(bytes);
+                let surplus = self.tail.len().saturating_sub(TAIL);
+                self.tail.drain(..surplus);
+            }
+            Heard::End => self.open = self.open.saturating_sub(1),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::At { stage, engine, hook } => match Stage::from_name(&stage) {
+                Some(stage) => self.place = Some((stage, place(stage, engine.as_deref(), hook.as_deref()))),
+                None => self.confused = Some(format!("an unknown stage {stage}")),
+            },
+            Line::Failed { engine, failure } => match failure.into_failure() {
+                Some(failure) => self.outcome.failed.push((engine, failure)),
+                None => self.confused = Some("a failure with an unknown code".into()),
+            },
+            Line::Note { text } => self.outcome.notes.push(text),
+            Line::Done => self.done = true,
+        }
+    }
+
+    /// How the child ended, if it did. It is left as it is: while it was not waited for, nobody else can get its id.
+    fn exited(&self) -> std::io::Result<Option<Ending>> {
+        let Some(pid) = self.pid() else { return Ok(None) };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let status = rustix::process::waitid(WaitId::Pid(pid), options)?;
+        Ok(status.map(|status: WaitIdStatus| match (status.terminating_signal(), status.exit_status()) {
+            (Some(signal), _) => Ending::Signal(signal),
+            (None, code) => Ending::Exit(code.unwrap_or(-1)),
+        }))
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.child.id().cast_signed())
+    }
+
+    /// Kills the whole group, then takes the child from the system's table.
+    fn end(&mut self) {
+        if let Some(pid) = self.pid() {
+            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+
+    fn judge(self, ending: Ending) -> Result<ProbeOutcome, StageFailure> {
+        let plugin = self.plugin;
+        let place = self.place.as_ref().map_or("before it did anything", |(_, place)| place.as_str());
+        let failure = match ending {
+            Ending::Done => match self.confused {
+                None => return Ok(self.outcome),
+                Some(why) => {
+                    let message = format!("the probe of plugin {plugin} said something strange");
+                    return Err(StageFailure::new(Cause::ProbeTalk, message).because(why));
+                }
+            },
+            Ending::Late => {
+                let limit = self.limit.as_millis();
+                let message =
+                    format!("the probe of plugin {plugin} did not end within {limit} ms; it was stopped {place}");
+                StageFailure::new(Cause::ProbeDeadline, message)
+            }
+            Ending::Signal(signal) => {
+                let message = format!("plugin {plugin} killed its probe with {} {place}", signal_name(signal));
+                StageFailure::new(Cause::ProbeSignal, message)
+            }
+            Ending::Exit(code) => {
+                let message = format!("plugin {plugin} ended its probe with exit code {code} {place}");
+                StageFailure::new(Cause::ProbeExit, message)
+            }
+            Ending::Unknown(error) => {
+                let message = format!("the probe of plugin {plugin} was lost {place}");
+                StageFailure::new(Cause::ProbeStart, message).because(error)
+            }
+        };
+        // What it found before it died still explains more than its death.
+        let found = self.outcome.failed.iter().map(|(engine, failure)| format!("{engine}: {failure}"));
+        let failure = found.fold(failure, StageFailure::because);
+        let tail = Vec::from(self.tail);
+        Err(wrote(&tail).into_iter().fold(failure, StageFailure::because))
+    }
+}
+
+fn listen(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    std::thread::Builder::new().name(name.into()).stack_size(128 * 1024).spawn(work).is_ok()
+}
+
+fn lines(stdout: impl Read, sender: &Sender<Heard>) {
+    let mut reader = BufReader::new(stdout.take(MAX_TALK));
+    let mut line = Vec::new();
+    while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        if let Some(line) = Line::decode(text)
+            && sender.send(Heard::Line(line)).is_err()
+        {
+            return;
+        }
+        line.clear();
+    }
+    let _ = sender.send(Heard::End);
+}
+
+fn complaints(mut stderr: impl Read, sender: &Sender<Heard>) {
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = stderr.read(&mut buffer) {
+        if sender.send(Heard::Complaint(buffer[..read].to_vec())).is_err() {
+            return;
+        }
+    }
+    let _ = sender.send(Heard::End);
+}
+
+fn place(stage: Stage, engine: Option<&str>, hook: Option<&str>) -> String {
+    let engine = engine.map(|id| format!(" of engine {id}")).unwrap_or_default();
+    match (stage, hook) {
+        (Stage::Load, _) => "while it was opened (its constructors run there)".into(),
+        (Stage::Layout, _) => "while its entry was read".into(),
+        (Stage::Register, _) => "in register".into(),
+        (_, Some(hook)) if !hook.is_empty() => format!("in {hook}{engine}"),
+        _ => format!("in {stage}{engine}"),
+    }
+}
+
+/// The last lines that the child wrote to standard error.
+fn wrote(tail: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(tail);
+    let lines: Vec<String> = text.lines().map(one_line).filter(|line| !line.is_empty()).collect();
+    let skip = lines.len().saturating_sub(TAIL_LINES);
+    lines.into_iter().skip(skip).map(|line| format!("the probe wrote: {line}")).collect()
+}
+
+fn signal_name(number: i32) -> String {
+    let known = [
+        (Signal::ABORT, "SIGABRT (abort)"),
+        (Signal::BUS, "SIGBUS (a page that is not there)"),
+        (Signal::FPE, "SIGFPE (arithmetic)"),
+        (Signal::ILL, "SIGILL (illegal instruction)"),
+        (Signal::KILL, "SIGKILL (killed, or out of memory)"),
+        (Signal::SEGV, "SIGSEGV (memory access)"),
+        (Signal::SYS, "SIGSYS (forbidden system call)"),
+        (Signal::TERM, "SIGTERM"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::XFSZ, "SIGXFSZ (file too large)"),
+    ];
+    let name = known.iter().find(|(signal, _)| signal.as_raw() == number);
+    name.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
+}
