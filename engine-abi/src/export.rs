@@ -39,23 +39,36 @@ pub fn root_module(entry: &'static EntryPointV1) -> RootResult {
 ///
 /// `registrar` comes from the host and is valid during the call.
 pub unsafe fn register(registrar: *const RegistrarV1, engines: &[(&str, FactoryV1)]) -> u32 {
-    // SAFETY: the caller's promise.
-    let registrar = unsafe { &*registrar };
-    connect(registrar.host);
-    let work = || -> Result<()> {
+    let work = |registrar: &RegistrarV1| {
         for (id, factory) in engines {
             match (registrar.register_engine)(registrar.context, Str::new(id), factory) {
-                status::OK => {}
-                // The host has logged why and serves without it; the other engines of the library may still go on.
-                status::REFUSED => {}
+                // On a refusal the host has logged why; the other engines of the library may still serve.
+                status::OK | status::REFUSED => {}
                 other => return Err(Error::new(format_args!("the host did not register \"{id}\" ({other})"))),
             }
         }
         Ok(())
     };
-    guarded(std::ptr::null(), work, |message, _| {
-        (registrar.fail)(registrar.context, Str::new(message));
-    })
+    // SAFETY: the caller's promise.
+    unsafe { register_with(registrar, work) }
+}
+
+/// Connects the library with the host's log and runs `work` inside the guard.
+///
+/// # Safety
+///
+/// `registrar` comes from the host and is valid during the call.
+pub unsafe fn register_with(registrar: *const RegistrarV1, work: impl FnOnce(&RegistrarV1) -> Result<()>) -> u32 {
+    // SAFETY: the caller's promise.
+    let registrar = unsafe { &*registrar };
+    connect(registrar.host);
+    guarded(
+        std::ptr::null(),
+        || work(registrar),
+        |message, _| {
+            (registrar.fail)(registrar.context, Str::new(message));
+        },
+    )
 }
 
 /// Makes a library of engines: the manifest in its own section, both doors, and the guard around everything.
@@ -132,26 +145,27 @@ macro_rules! manifest_bytes {
 /// The doors alone, around a function that registers; for libraries that register in a way of their own.
 #[macro_export]
 macro_rules! export_entry {
+    // Items are not hygienic: their names must not be those that `$register` may use.
     (|$registrar:ident| $register:expr) => {
         const _: () = {
-            extern "C" fn register($registrar: *const $crate::wire::RegistrarV1) -> u32 {
+            extern "C" fn __register($registrar: *const $crate::wire::RegistrarV1) -> u32 {
                 $register
             }
-            static ENTRY: $crate::wire::EntryPointV1 = $crate::wire::EntryPointV1 {
+            static __ENTRY: $crate::wire::EntryPointV1 = $crate::wire::EntryPointV1 {
                 contract_major: $crate::wire::CONTRACT_MAJOR,
                 contract_minor: $crate::wire::CONTRACT_MINOR,
-                register,
+                register: __register,
                 get_extension: None,
             };
-            extern "C" fn module() -> $crate::export::RootResult {
-                $crate::export::root_module(&ENTRY)
+            extern "C" fn __module() -> $crate::export::RootResult {
+                $crate::export::root_module(&__ENTRY)
             }
             #[unsafe(export_name = "_1as_0lib_1header_0root_bmodule_bloader")]
-            // SAFETY: `module` returns the root module.
-            static ROOT: $crate::export::Root = unsafe { $crate::export::root(module) };
+            // SAFETY: `__module` returns the root module.
+            static __ROOT: $crate::export::Root = unsafe { $crate::export::root(__module) };
             #[unsafe(export_name = "engineroom_entry_v1")]
-            extern "C" fn entry() -> *const $crate::wire::EntryPointV1 {
-                &ENTRY
+            extern "C" fn __entry() -> *const $crate::wire::EntryPointV1 {
+                &__ENTRY
             }
         };
     };

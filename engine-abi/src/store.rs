@@ -196,8 +196,13 @@ impl Writes {
 const ADVANCED: &[u8] = b"engineroom/advanced/";
 
 impl Context {
-    /// The default of `commit_turn`: unless the turn's key is there, ingests every entry and records the key, in one batch.
-    pub(crate) fn commit_once(
+    /// What `commit_turn` does by default: unless the turn's key is in the store, hands every entry to `ingest` and records
+    /// the key, all in one batch.
+    ///
+    /// # Errors
+    ///
+    /// When `ingest` fails or the batch cannot be written; nothing of the turn is in the store then.
+    pub fn commit_once(
         &self,
         turn: &crate::CommitTurn,
         mut ingest: impl FnMut(&crate::Entry) -> Result<bool>,

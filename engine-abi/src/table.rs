@@ -126,8 +126,9 @@ hooks! {
     }
     ingest(IngestArgsV1) |engine, context, args, sink| {
         // SAFETY: the host lends the list until the hook returns.
+        let entries = unsafe { Entry::list(args.entries) };
         let mut ingested_count = 0;
-        for entry in unsafe { Entry::list(args.entries) } {
+        for entry in entries {
             ingested_count += u64::from(engine.ingest(context, entry)?);
         }
         context.flush()?;
