@@ -8,6 +8,7 @@
 )]
 
 mod build;
+mod chaos;
 mod client;
 mod gateway;
 pub mod model;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use engineroom_tests::{Setup, built, library_name};
+use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 
 /// Starts `setup`, whose selected engine must be refused at `stage`: the client is served by `legacy` with the degraded
@@ -149,5 +150,73 @@ fn two_hundred_damaged_copies_never_keep_the_gateway_from_answering() {
         let expected = if ready { "window" } else { "legacy" };
         assert_eq!(answer.engine(), Some(expected), "round {round}: {answer:?} {engines:#}");
         assert!(gateway.is_alive(), "round {round}");
+    }
+}
+
+#[test]
+fn a_manifest_of_another_contract_is_refused_and_both_versions_are_named() {
+    let setup = Setup::new().chaos_patched("contract=1.0-draft", "contract=9.9-draft");
+    refused(&setup, "chaos", "inspect", &["9.9-draft", "1.0-draft"]);
+}
+
+#[test]
+fn an_engine_built_with_panic_abort_is_refused_in_process() {
+    refused(&Setup::new().chaos_patched("panic=unwind", "panic=abort"), "chaos", "inspect", &["abort"]);
+}
+
+#[test]
+fn another_layout_is_refused_in_one_line_that_names_type_and_field() {
+    let setup = Setup::new().chaos_patched("contract_minor", "contract_minus");
+    refused(&setup, "chaos", "layout", &["EntryPointV1", "contract_min"]);
+}
+
+#[test]
+fn a_constructor_that_aborts_ends_the_probe_and_nothing_else() {
+    refused(&Setup::new().chaos_switched("constructor-aborts"), "chaos", "probe", &["SIGABRT"]);
+}
+
+#[test]
+fn register_may_fail_panic_hang_or_register_nothing() {
+    refused(&Setup::new().chaos_switched("register-fails"), "chaos", "register", &["told to fail in register"]);
+    refused(&Setup::new().chaos_switched("register-panics"), "chaos", "register", &["told to panic in register"]);
+    refused(&Setup::new().chaos_switched("register-hangs"), "chaos", "register", &["deadline"]);
+    refused(&Setup::new().chaos_switched("register-nothing"), "chaos", "register", &[]);
+}
+
+#[test]
+fn legacy_belongs_to_the_core_and_the_rest_of_the_library_goes_on() {
+    let setup = Setup::new().chaos_switched("register-legacy");
+    let gateway = setup.start();
+    let answer = gateway.client().say("s", "Is anybody there?");
+    assert_eq!((answer.engine(), answer.degraded()), (Some("chaos"), None), "{answer:?}\n{}", gateway.stderr());
+    assert!(gateway.stderr().contains("core"), "{}", gateway.stderr());
+}
+
+#[test]
+fn a_factory_may_fail_panic_hang_or_make_nothing() {
+    for (mode, word) in
+        [("error", "told"), ("panic", "told"), ("panic-bomb", ""), ("hang-sleep", "deadline"), ("no-result", "")]
+    {
+        // In the probe, where it is found first …
+        let config = json!({"mode": mode, "hook": "factory", "probe": true});
+        refused(&Setup::new().chaos(&config), "chaos", "factory", &[word]);
+        // … and in the gateway, when the probe saw nothing.
+        let config = json!({"mode": mode, "hook": "factory"});
+        refused(&Setup::new().chaos(&config), "chaos", "factory", &[word]);
+    }
+}
+
+#[test]
+fn a_blank_id_or_name_breaks_the_contract() {
+    refused(&Setup::new().chaos(&json!({"id": " "})), "chaos", "contract", &["info.id"]);
+    refused(&Setup::new().chaos(&json!({"name": ""})), "chaos", "contract", &["info.name"]);
+    refused(&Setup::new().chaos(&json!({"mode": "info-codes", "hook": "info"})), "chaos", "contract", &[]);
+}
+
+#[test]
+fn a_library_that_dies_in_a_hook_is_found_by_the_probe() {
+    for (mode, word) in [("abort", "SIGABRT"), ("segfault", "SIGSEGV"), ("stack-overflow", "SIG"), ("exit", "exit")] {
+        let config = json!({"mode": mode, "hook": "assemble", "probe": true});
+        refused(&Setup::new().chaos(&config), "chaos", "probe", &[word]);
     }
 }
