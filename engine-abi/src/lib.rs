@@ -42,6 +42,7 @@
 //! |---|---|
 //! | the root | authors: the trait, what a hook gets, what it gives back |
 //! | [`wire`] | what crosses the border, frozen; authors never need it, other languages do |
+//! | `testing` (feature of the same name) | authors: a small host for tests |
 //! | [`host`], [`manifest`] | the gateway: reading and checking a library |
 
 mod codes;
@@ -59,6 +60,8 @@ mod results;
 mod services;
 mod store;
 mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod view;
 
 pub use codes::*;

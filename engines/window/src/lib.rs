@@ -69,7 +69,8 @@ fn window_start(history: History, budget: u64) -> usize {
     let fits = history.newest_turns(budget);
     let mut step = usize::try_from(budget / TOKENS_PER_PLACE).unwrap_or(usize::MAX / 2).next_power_of_two();
     while step > 1 {
-        let start = turn_start(heads, fits.next_multiple_of(step));
+        let mut starts = (fits - fits % step..).step_by(step).map(|place| turn_start(heads, place));
+        let start = starts.find(|&start| start >= fits).unwrap_or(fits);
         if tokens(&heads[start..]) >= budget / 2 {
             return start;
         }

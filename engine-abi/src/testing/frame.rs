@@ -1,0 +1,496 @@
+//! The frame of a call, the sinks that fill it, and the few services behind it.
+
+use super::{Line, Shared, frame_of};
+use crate::host::extension;
+use crate::raw;
+use crate::wire::{self, *};
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+/// A hook failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// A code from [`wire::status`].
+    pub status: u32,
+    /// The reason that was pushed.
+    pub reason: String,
+    /// The host service whose error it is, or 0.
+    pub service_token: u64,
+}
+
+impl Failure {
+    pub(super) fn missing(hook: &str) -> Failure {
+        Failure { status: status::OK, reason: format!("{hook} pushed no result"), service_token: 0 }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "status {}: {}", self.status, self.reason)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// What `info` pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InfoSeen {
+    /// `id`.
+    pub id: String,
+    /// `name`.
+    pub name: String,
+    /// `ownsCompaction`.
+    pub owns_compaction: bool,
+    /// Bits from [`wire::semantics`].
+    pub transcript_semantics: u32,
+}
+
+/// One piece of an assembly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Entries from one id to another, both included.
+    Span(u64, u64),
+    /// A new message: role and text.
+    Message(u32, String),
+}
+
+/// What `assemble` pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembled {
+    /// Entries and messages, in order.
+    pub pieces: Vec<Piece>,
+    /// `estimatedTokens`.
+    pub estimated_tokens: u64,
+    /// `systemPromptAddition`.
+    pub system_prompt_addition: Option<String>,
+    /// `volatilePromptAddition`.
+    pub volatile_prompt_addition: Option<String>,
+}
+
+impl Assembled {
+    /// Ids of the entries of `history` that the model would see, in the order in which it would see them.
+    #[must_use]
+    pub fn ids(&self, history: &[Line]) -> Vec<u64> {
+        let spans = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Span(first, last) => Some(*first..=*last),
+            Piece::Message(..) => None,
+        });
+        spans.flat_map(|span| history.iter().map(|line| line.id).filter(move |id| span.contains(id))).collect()
+    }
+}
+
+/// What `compact` pushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// `ok`.
+    pub ok: bool,
+    /// `compacted`.
+    pub compacted: bool,
+    /// `reason`.
+    pub reason: Option<String>,
+    /// `summary`.
+    pub summary: Option<String>,
+    /// `firstKeptEntryId`, or 0.
+    pub first_kept_entry_id: u64,
+}
+
+/// What a call has pushed so far.
+#[derive(Clone, Default)]
+pub(super) struct Out {
+    failure: Option<(String, u64)>,
+    pub(super) info: Option<InfoSeen>,
+    pub(super) pieces: Vec<Piece>,
+    pub(super) assembled: Option<Assembled>,
+    pub(super) compacted: Option<Compacted>,
+    pub(super) ingested: Option<u64>,
+    pub(super) committed: Option<u32>,
+}
+
+pub(super) struct Frame {
+    shared: Arc<Shared>,
+    entries: Vec<EntryV1>,
+    /// What the entries point to.
+    _lines: Vec<Line>,
+    session: SessionV1,
+    out: RefCell<Out>,
+    error: RefCell<Option<String>>,
+    lent: RefCell<Vec<Box<[u8]>>>,
+    pairs: RefCell<Vec<Box<[StorePairV1]>>>,
+}
+
+impl Frame {
+    pub(super) fn new(shared: &Arc<Shared>, lines: &[Line], token_budget: Option<u64>) -> Frame {
+        let lines = lines.to_vec();
+        Frame {
+            shared: Arc::clone(shared),
+            // The texts are on the heap, so moving the lines does not move them.
+            entries: lines.iter().map(Line::entry).collect(),
+            _lines: lines,
+            session: SessionV1 {
+                session_id: Str::new("session"),
+                session_key: Str::new("test:session"),
+                token_budget: token_budget.unwrap_or(NONE_U64),
+                ..crate::Session::NONE.0
+            },
+            out: RefCell::default(),
+            error: RefCell::default(),
+            lent: RefCell::default(),
+            pairs: RefCell::default(),
+        }
+    }
+
+    pub(super) fn as_wire(&self) -> *const FrameV1 {
+        std::ptr::from_ref(self).cast()
+    }
+
+    pub(super) fn call(&self) -> CallV1 {
+        CallV1 {
+            frame: self.as_wire(),
+            sink: &raw const SINK,
+            host: host(),
+            entry: entry_at,
+            cancelled: never_cancelled,
+            remaining_ms: a_minute,
+        }
+    }
+
+    pub(super) fn session(&self) -> *const SessionV1 {
+        &raw const self.session
+    }
+
+    pub(super) fn heads(&self) -> Vec<EntryHeadV1> {
+        self.entries.iter().map(|entry| entry.head).collect()
+    }
+
+    pub(super) fn list(&self) -> EntryList {
+        EntryList { ptr: self.entries.as_ptr(), len: self.entries.len() }
+    }
+
+    pub(super) fn out(&self) -> Out {
+        self.out.borrow().clone()
+    }
+
+    pub(super) fn result(&self, answer: u32) -> Result<(), Failure> {
+        if answer == status::OK {
+            return Ok(());
+        }
+        let (reason, service_token) = self.out.borrow().failure.clone().unwrap_or_default();
+        Err(Failure { status: answer, reason, service_token })
+    }
+
+    fn fail(&self, answer: u32, reason: &str) -> u32 {
+        *self.error.borrow_mut() = Some(reason.to_owned());
+        answer
+    }
+
+    /// Keeps bytes alive until the call is over.
+    fn lend(&self, bytes: &[u8]) -> Bytes {
+        let kept: Box<[u8]> = bytes.into();
+        let lent = Bytes::new(&kept);
+        self.lent.borrow_mut().push(kept);
+        lent
+    }
+}
+
+/// Runs `register` of an entry and gives what it registered.
+pub(super) fn register(entry: &EntryPointV1) -> Result<Vec<(String, FactoryV1)>, Failure> {
+    #[derive(Default)]
+    struct Desk {
+        factories: RefCell<Vec<(String, FactoryV1)>>,
+        reason: RefCell<String>,
+    }
+    extern "C" fn engine(context: *const u8, id: Str, factory: *const FactoryV1) -> u32 {
+        // SAFETY: `context` is the desk below; the engine lends the rest for the call.
+        let (desk, id, factory) = unsafe { (&*context.cast::<Desk>(), owned(id), *factory) };
+        desk.factories.borrow_mut().push((id.unwrap_or_default(), factory));
+        status::OK
+    }
+    extern "C" fn memory(_: *const u8, _: Str, _: *const MemoryFactoryV1) -> u32 {
+        status::REFUSED
+    }
+    extern "C" fn fail(context: *const u8, message: Str) -> u32 {
+        // SAFETY: as above.
+        let (desk, message) = unsafe { (&*context.cast::<Desk>(), owned(message)) };
+        *desk.reason.borrow_mut() = message.unwrap_or_default();
+        status::OK
+    }
+    let desk = Desk::default();
+    let registrar = RegistrarV1 {
+        context: std::ptr::from_ref(&desk).cast(),
+        host: host(),
+        register_engine: engine,
+        register_memory: memory,
+        fail,
+    };
+    match (entry.register)(&raw const registrar) {
+        status::OK => Ok(desk.factories.take()),
+        status => Err(Failure { status, reason: desk.reason.take(), service_token: 0 }),
+    }
+}
+
+/// # Safety
+///
+/// `text` is lent by the engine under test, which is trusted with its UTF-8 only as far as a test can be.
+unsafe fn owned(text: Str) -> Option<String> {
+    if text.is_none() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    Some(String::from_utf8_lossy(unsafe { raw::slice(text.ptr, text.len) }).into_owned())
+}
+
+extern "C" fn entry_at(frame: *const FrameV1, index: usize, out: *mut EntryV1) -> u32 {
+    // SAFETY: the frame of the running call; `out` is the engine's.
+    match unsafe { frame_of(frame) }.entries.get(index) {
+        Some(entry) => {
+            // SAFETY: as above.
+            unsafe { out.write(*entry) };
+            status::OK
+        }
+        None => status::NOT_FOUND,
+    }
+}
+extern "C" fn never_cancelled(_: *const FrameV1) -> u32 {
+    0
+}
+extern "C" fn a_minute(_: *const FrameV1) -> u64 {
+    60_000
+}
+
+/// A sink that stores what was pushed.
+macro_rules! sink {
+    ($($name:ident($value:ident: $type:ty $(, $more:ident: $more_type:ty)*) |$out:ident| $body:expr;)*) => {$(
+        extern "C" fn $name(frame: *const FrameV1, $value: $type $(, $more: $more_type)*) -> u32 {
+            // SAFETY: the frame of the running call.
+            let $out = &mut *unsafe { frame_of(frame) }.out.borrow_mut();
+            // SAFETY: what the engine lends is valid during the push.
+            unsafe { $body };
+            status::OK
+        }
+    )*};
+}
+
+sink! {
+    fail(message: Str, token: u64) |out| out.failure = Some((owned(message).unwrap_or_default(), token));
+    info(info: *const InfoV1) |out| out.info = Some(InfoSeen {
+        id: owned((*info).id).unwrap_or_default(),
+        name: owned((*info).name).unwrap_or_default(),
+        owns_compaction: (*info).owns_compaction == 1,
+        transcript_semantics: (*info).transcript_semantics,
+    });
+    ingest(result: *const IngestResultV1) |out| out.ingested = Some((*result).ingested_count);
+    commit(result: *const CommitResultV1) |out| out.committed = Some((*result).status);
+    spans(spans: *const SpanV1, len: usize) |out| {
+        out.pieces.extend(raw::slice(spans, len).iter().map(|span| Piece::Span(span.first, span.last)));
+    };
+    message(message: *const MessageV1) |out| {
+        out.pieces.push(Piece::Message((*message).role, owned((*message).text).unwrap_or_default()));
+    };
+    assemble(result: *const AssembleResultV1) |out| out.assembled = Some(Assembled {
+        pieces: Vec::new(),
+        estimated_tokens: (*result).estimated_tokens,
+        system_prompt_addition: owned((*result).system_prompt_addition),
+        volatile_prompt_addition: owned((*result).volatile_prompt_addition),
+    });
+    compact(result: *const CompactResultV1) |out| out.compacted = Some(Compacted {
+        ok: (*result).ok == 1,
+        compacted: (*result).compacted == 1,
+        reason: owned((*result).reason),
+        summary: owned((*result).summary),
+        first_kept_entry_id: (*result).first_kept_entry_id,
+    });
+}
+
+/// Sinks of hooks that this host does not call.
+macro_rules! ignored {
+    ($($name:ident($($type:ty),*);)*) => {
+        $(extern "C" fn $name(_: *const FrameV1 $(, _: $type)*) -> u32 { status::OK })*
+    };
+}
+
+ignored! {
+    bootstrap(*const BootstrapResultV1);
+    maintain(*const MaintainResultV1);
+    prepare_subagent(*const PrepareSubagentResultV1);
+    tool(*const ToolV1);
+    tool_result(*const ToolResultV1);
+    memory_prompt(Str);
+    memory_hits(*const MemoryHitV1, usize);
+}
+
+pub(super) static SINK: SinkV1 = SinkV1 {
+    fail,
+    info,
+    bootstrap,
+    maintain,
+    ingest,
+    commit,
+    spans,
+    message,
+    assemble,
+    compact,
+    prepare_subagent,
+    tool,
+    tool_result,
+    memory_prompt,
+    memory_hits,
+};
+
+/// A static may not hold a pointer without a promise.
+#[repr(transparent)]
+struct Shareable(HostV1);
+// SAFETY: its only pointer is null.
+unsafe impl Sync for Shareable {}
+
+static HOST: Shareable = Shareable(HostV1 { log, service, last_error, private: std::ptr::null() });
+
+/// The one host of all tests.
+pub(super) fn host() -> *const HostV1 {
+    &raw const HOST.0
+}
+
+extern "C" fn log(_: *const HostV1, _: *const FrameV1, level: u32, target: Str, message: Str) {
+    // SAFETY: the engine lends the texts for the call.
+    let (target, message) = unsafe { (owned(target).unwrap_or_default(), owned(message).unwrap_or_default()) };
+    LOG.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{level} {target}: {message}"));
+}
+
+static LOG: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
+
+/// Lines that any engine of this process has logged, as `level target: message`.
+#[must_use]
+pub fn logged() -> Vec<String> {
+    LOG.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+extern "C" fn service(_: *const HostV1, id: Str) -> ExtensionV1 {
+    // SAFETY: the engine lends the text for the call.
+    match unsafe { owned(id) }.as_deref() {
+        Some(wire::service::TOKENS) => extension(&TOKENS),
+        Some(wire::service::COMPACTION) => extension(&COMPACTION),
+        Some(wire::service::STORE) => extension(&STORE),
+        _ => ExtensionV1::NONE,
+    }
+}
+
+/// The token of every error of this host.
+const TOKEN: u64 = 7;
+
+extern "C" fn last_error(frame: *const FrameV1, message: *mut Str) -> u64 {
+    // SAFETY: the frame of the running call.
+    let frame = unsafe { frame_of(frame) };
+    let Some(reason) = frame.error.borrow().clone() else { return 0 };
+    let lent = frame.lend(reason.as_bytes());
+    // SAFETY: `message` is the engine's.
+    unsafe { message.write(Str { ptr: lent.ptr, len: lent.len }) };
+    TOKEN
+}
+
+static TOKENS: TokensV1 = TokensV1 { count };
+extern "C" fn count(_: *const FrameV1, text: Str, tokens: *mut u64, estimated: *mut u32) -> u32 {
+    // SAFETY: both places are the engine's.
+    unsafe {
+        tokens.write(text.len as u64 / 4 + 1);
+        estimated.write(1);
+    }
+    status::OK
+}
+
+static COMPACTION: CompactionV1 = CompactionV1 { delegate };
+extern "C" fn delegate(_: *const FrameV1, args: *const CompactArgsV1, out: *mut CompactResultV1) -> u32 {
+    // SAFETY: the engine hands the arguments of its `compact` on.
+    let heads = unsafe { raw::slice((*args).entries, (*args).entries_len) };
+    let result = CompactResultV1 {
+        ok: 1,
+        compacted: u32::from(heads.len() > 1),
+        reason: Str::NONE,
+        summary: Str::new("a summary by the host"),
+        first_kept_entry_id: heads.last().map_or(0, |head| head.id),
+        tokens_before: NONE_U64,
+        tokens_after: NONE_U64,
+        details_json: Str::NONE,
+        successor_session_id: Str::NONE,
+        successor_target: std::ptr::null(),
+    };
+    // SAFETY: `out` is the engine's.
+    unsafe { out.write(result) };
+    status::OK
+}
+
+static STORE: StoreV1 = StoreV1 { get, scan, batch };
+
+/// # Safety
+///
+/// `bytes` is lent for the call.
+unsafe fn bytes<'a>(bytes: Bytes) -> &'a [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { raw::slice(bytes.ptr, bytes.len) }
+}
+
+extern "C" fn get(frame: *const FrameV1, engine_scope: u32, key: Bytes, out: *mut Bytes) -> u32 {
+    // SAFETY: the frame of the running call; the engine lends the key.
+    let (frame, key) = unsafe { (frame_of(frame), bytes(key).to_vec()) };
+    let store = frame.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(value) = store.get(&(engine_scope == 1, key)) else { return status::NOT_FOUND };
+    // SAFETY: `out` is the engine's.
+    unsafe { out.write(frame.lend(value)) };
+    status::OK
+}
+
+extern "C" fn scan(
+    frame: *const FrameV1,
+    engine_scope: u32,
+    prefix: Bytes,
+    after: Bytes,
+    limit: u64,
+    out: *mut StorePairsV1,
+) -> u32 {
+    // SAFETY: the frame of the running call; the engine lends the keys.
+    let (frame, prefix, after_key) = unsafe { (frame_of(frame), bytes(prefix), bytes(after)) };
+    let store = frame.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let pairs: Box<[StorePairV1]> = store
+        .iter()
+        .filter(|((scope, key), _)| *scope == (engine_scope == 1) && key.starts_with(prefix))
+        .filter(|((_, key), _)| after.ptr.is_null() || key.as_slice() > after_key)
+        .take(usize::try_from(limit).unwrap_or(usize::MAX))
+        .map(|((_, key), value)| StorePairV1 { key: frame.lend(key), value: frame.lend(value) })
+        .collect();
+    // SAFETY: `out` is the engine's; the pairs are kept below.
+    unsafe { out.write(StorePairsV1 { ptr: pairs.as_ptr(), len: pairs.len() }) };
+    frame.pairs.borrow_mut().push(pairs);
+    status::OK
+}
+
+extern "C" fn batch(frame: *const FrameV1, ops: *const StoreOpV1, len: usize) -> u32 {
+    // SAFETY: the frame of the running call; the engine lends the operations.
+    let (frame, ops) = unsafe { (frame_of(frame), raw::slice(ops, len)) };
+    let mut store = frame.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = store.clone();
+    for op in ops {
+        // SAFETY: as above.
+        let (key, value) = unsafe { ((op.engine_scope == 1, bytes(op.key).to_vec()), bytes(op.value).to_vec()) };
+        let holds = match op.op {
+            store_op::PUT => {
+                next.insert(key, value);
+                true
+            }
+            store_op::DELETE => {
+                next.remove(&key);
+                true
+            }
+            store_op::REQUIRE_ABSENT => !store.contains_key(&key),
+            store_op::REQUIRE_EQUAL => store.get(&key) == Some(&value),
+            store_op::DELETE_PREFIX => {
+                next.retain(|(scope, other), _| *scope != key.0 || !other.starts_with(&key.1));
+                true
+            }
+            _ => return frame.fail(status::INVALID, "unknown operation"),
+        };
+        if !holds {
+            return frame.fail(status::REFUSED, "a condition of the batch does not hold");
+        }
+    }
+    *store = next;
+    status::OK
+}
