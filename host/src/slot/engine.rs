@@ -1,13 +1,16 @@
-//! The slot and an engine as a turn holds it.
+//! An engine as a turn holds it, and what it says of itself.
 
-use super::*;
-use crate::config::Config;
-use engine_abi::wire;
-use serde::Serialize;
+use super::core::EngineCore;
+use super::failure::HookFailure;
+use super::handoff;
+use super::hook::Hook;
+use super::instance::InstanceKey;
+use super::segment::{Segment, SegmentContext};
+use engine_abi::wire::{capability, host_params, operation, semantics};
+use serde::{Serialize, Serializer};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// `info` of an engine; read once.
+/// `info` of an engine; read once per instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EngineInfo {
@@ -21,12 +24,35 @@ pub struct EngineInfo {
     pub owns_compaction: bool,
     /// `turnMaintenanceMode`: true for background.
     pub background_maintenance: bool,
-    /// Bits of [`wire::host_params`].
+    /// Bits of [`host_params`].
+    #[serde(serialize_with = "param_names")]
     pub accepted_host_params: u32,
-    /// Bits of [`wire::semantics`].
+    /// Bits of [`semantics`].
+    #[serde(serialize_with = "semantics_names")]
     pub transcript_semantics: u32,
     /// `hostRequirements`.
     pub host_requirements: Vec<HostRequirement>,
+}
+
+fn names<S: Serializer>(bits: u32, names: &[&'static str], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(bit_names(bits, names))
+}
+
+fn param_names<S: Serializer>(bits: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    names(*bits, &host_params::NAMES, serializer)
+}
+
+fn capability_names<S: Serializer>(bits: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    names(*bits, &capability::NAMES, serializer)
+}
+
+fn semantics_names<S: Serializer>(bits: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+    names(*bits, &["before-current-turn-entry-v1", "atomic-idempotent-v1"], serializer)
+}
+
+/// The names of the bits that are set.
+pub(crate) fn bit_names(bits: u32, names: &[&'static str]) -> Vec<&'static str> {
+    names.iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0).map(|(_, name)| *name).collect()
 }
 
 /// One host requirement.
@@ -35,7 +61,8 @@ pub struct EngineInfo {
 pub struct HostRequirement {
     /// Operation.
     pub operation: Operation,
-    /// Bits of [`wire::capability`].
+    /// Bits of [`capability`].
+    #[serde(serialize_with = "capability_names")]
     pub required_capabilities: u32,
     /// `unsupportedMessage`.
     pub unsupported_message: Option<String>,
@@ -53,76 +80,38 @@ pub enum Operation {
     SubagentSpawn,
 }
 
-/// The one that knows who serves.
-#[derive(Debug)]
-pub struct Slot {}
-
-/// Everything that `/api/engines` and `doctor` show.
-#[derive(Debug, Clone, Serialize)]
-pub struct SlotStatus {}
-
-impl Slot {
-    /// A slot with `legacy` only.
-    pub fn new(cfg: &Config, runtime: tokio::runtime::Handle) -> Arc<Slot> {
-        let _ = (cfg, runtime);
-        Arc::new(Slot {})
+impl Operation {
+    /// The name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Operation::AgentRun => "agent-run",
+            Operation::ManualCompact => "manual-compact",
+            Operation::SubagentSpawn => "subagent-spawn",
+        }
     }
 
-    /// Loads the listed engines and makes the first instances. Never fails: what fails is quarantined. Blocks.
-    pub fn start(self: &Arc<Slot>, cfg: &Config) {
-        let _ = cfg;
-    }
-
-    /// The ordered candidates for one logical turn or operation.
-    ///
-    /// # Errors
-    ///
-    /// [`SlotError::HostRequirement`], and [`SlotError::Strict`] under that policy.
-    pub fn lease(self: &Arc<Slot>, request: &LeaseRequest) -> Result<Lease, SlotError> {
-        let _ = request;
-        Err(SlotError::Strict { passed: Vec::new() })
-    }
-
-    /// Everything for `/api/engines` and `doctor`.
-    pub fn status(&self) -> SlotStatus {
-        SlotStatus {}
-    }
-
-    /// Id of the engine that serves stored turns of this agent now.
-    pub fn effective(&self, agent: &str) -> String {
-        let _ = agent;
-        "legacy".into()
-    }
-
-    /// Disposes every instance that has no live abandoned call. False when a call was ever abandoned: then the process must
-    /// end with [`exit_now`].
-    pub fn dispose_all(&self, deadline: Duration) -> bool {
-        let _ = deadline;
-        true
-    }
-
-    /// Calls that were ever abandoned.
-    pub fn abandoned(&self) -> usize {
-        0
-    }
-
-    /// Libraries in the folder that differ from what runs: a restart is due.
-    pub fn restart_due(&self) -> Vec<String> {
-        Vec::new()
+    pub(crate) const fn from_code(code: u32) -> Option<Operation> {
+        match code {
+            operation::AGENT_RUN => Some(Operation::AgentRun),
+            operation::MANUAL_COMPACT => Some(Operation::ManualCompact),
+            operation::SUBAGENT_SPAWN => Some(Operation::SubagentSpawn),
+            _ => None,
+        }
     }
 }
 
 /// An engine with the instance of one agent and workspace, as a lease holds it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EngineRef {
-    id: String,
-    info: Arc<EngineInfo>,
+    pub(crate) core: Arc<EngineCore>,
+    pub(crate) key: InstanceKey,
+    pub(crate) info: Arc<EngineInfo>,
 }
 
 impl EngineRef {
     /// Registered id.
     pub fn id(&self) -> &str {
-        &self.id
+        &self.core.id
     }
 
     /// `info`.
@@ -130,28 +119,37 @@ impl EngineRef {
         &self.info
     }
 
-    /// True when the engine has the hook.
+    /// True when the engine has the hook. A hook whose pointer is set may still turn out to be absent when it is called.
     pub fn has(&self, hook: Hook) -> bool {
-        let _ = hook;
-        false
+        self.core.has(hook)
     }
 
     /// True when the engine serves stored turns: both transcript semantics and `commitTurn`.
     pub fn durable(&self) -> bool {
-        self.info.transcript_semantics & wire::semantics::DURABLE == wire::semantics::DURABLE
-            && self.has(Hook::CommitTurn)
+        durable(&self.info, &self.core)
+    }
+
+    /// True while the engine is not quarantined.
+    pub fn in_service(&self) -> bool {
+        self.core.latch.get().is_none()
     }
 
     /// Keeps the engine's estimate of an assembled prompt beside the host's count.
     pub fn record_estimate(&self, estimated: u64, counted: u64) {
-        let _ = (estimated, counted);
+        self.core.stats.estimate(estimated, counted);
+    }
+
+    /// Counts an answer that was over its budget; no failure, but worth showing.
+    pub fn record_over_budget(&self) {
+        self.core.stats.over_budget.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// One hand-off: runs `work` on a thread of the engine. Each hook in it is guarded: latch read before, deadline armed,
     /// cancel signal, results checked. When a hook does not come back, the future ends soon after the deadline with
-    /// [`FailureKind::Deadline`], `work` is abandoned with everything it captured, and the session is free.
+    /// [`super::FailureKind::Deadline`], `work` is abandoned with everything it captured, and the session is free.
     ///
     /// What must survive an abandoned hook (which of the earlier hooks were done) belongs into something shared.
+    /// Dropping the future raises the context's cancel signal; the hooks stay watched until they return.
     ///
     /// `legacy` runs `work` inline, unless the context says that it may block.
     ///
@@ -163,7 +161,30 @@ impl EngineRef {
         context: SegmentContext,
         work: impl FnOnce(&mut Segment) -> T + Send + 'static,
     ) -> Result<T, HookFailure> {
-        let mut segment = Segment::stub(self.id.clone(), context);
-        Ok(work(&mut segment))
+        if self.core.inline && !context.blocking {
+            return handoff::inline(self, context, work);
+        }
+        handoff::hand_off(self, context, work).await
     }
+
+    /// The same for a thread that may block; not for async threads.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::segment`].
+    pub fn segment_blocking<T: Send + 'static>(
+        &self,
+        context: SegmentContext,
+        work: impl FnOnce(&mut Segment) -> T + Send + 'static,
+    ) -> Result<T, HookFailure> {
+        if self.core.inline {
+            return handoff::inline(self, context, work);
+        }
+        handoff::hand_off_blocking(self, context, work)
+    }
+}
+
+/// True when an engine serves stored turns.
+pub(crate) fn durable(info: &EngineInfo, core: &EngineCore) -> bool {
+    info.transcript_semantics & semantics::DURABLE == semantics::DURABLE && core.has(Hook::CommitTurn)
 }

@@ -106,14 +106,10 @@ impl Hook {
         }
     }
 
-    /// Deadline of one call when the configuration names none.
-    ///
-    /// `compact` and `callTool` may wait for a model or a tool; `dispose` delays the end of the process.
+    /// Deadline of one call when the configuration names none. `compact` may wait for a model.
     pub const fn default_deadline(self) -> Duration {
         match self {
             Hook::Compact => Duration::from_millis(180_000),
-            Hook::CallTool => Duration::from_millis(60_000),
-            Hook::Info | Hook::Dispose => Duration::from_millis(5_000),
             _ => Duration::from_millis(10_000),
         }
     }

@@ -1,8 +1,10 @@
 //! A lease: the ordered candidates of one logical turn. It only moves down.
 
-use super::*;
+use super::engine::{EngineRef, Operation};
+use super::failure::{DegradedCode, HookFailure, Passed, SlotError};
+use super::slot::LEGACY;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// What a lease is asked for.
@@ -27,6 +29,7 @@ impl LeaseRequest {
     }
 
     /// The same for another operation.
+    #[must_use]
     pub fn operation(mut self, operation: Operation) -> LeaseRequest {
         self.operation = operation;
         self
@@ -56,14 +59,54 @@ pub struct Degraded {
 }
 
 /// The ordered candidates of one logical turn, retries included.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Lease {
+    selected: String,
+    strict: bool,
     candidates: Vec<EngineRef>,
     at: usize,
     passed: Vec<Passed>,
+    /// Candidates that were left out without being passed over, with the reason.
+    notes: Vec<(String, String)>,
 }
 
 impl Lease {
+    pub(crate) fn empty(selected: &str, strict: bool) -> Lease {
+        Lease {
+            selected: selected.to_owned(),
+            strict,
+            candidates: Vec::new(),
+            at: 0,
+            passed: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// A candidate that cannot serve. Those behind the first that can are left out silently but for the record.
+    pub(crate) fn skip(&mut self, passed: Passed) {
+        if self.candidates.is_empty() {
+            self.passed.push(passed);
+        } else {
+            self.notes.push((passed.engine, format!("{}: {}", passed.code, passed.reason)));
+        }
+    }
+
+    pub(crate) fn note(&mut self, engine: &str, reason: String) {
+        self.notes.push((engine.to_owned(), reason));
+    }
+
+    pub(crate) fn push(&mut self, engine: EngineRef) {
+        self.candidates.push(engine);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
+    pub(crate) fn ready(self) -> Result<Lease, SlotError> {
+        if self.candidates.is_empty() { Err(SlotError::Strict { passed: self.passed }) } else { Ok(self) }
+    }
+
     /// The candidate that serves now.
     pub fn engine(&self) -> &EngineRef {
         &self.candidates[self.at]
@@ -75,7 +118,7 @@ impl Lease {
     ///
     /// [`SlotError::Strict`] or [`SlotError::Exhausted`] when no candidate is left; the lease stays where it is.
     pub fn fail(&mut self, failure: &HookFailure) -> Result<(), SlotError> {
-        self.pass_over(failure.code, failure.reason.clone())
+        self.pass_over(failure.code, format!("{} failed: {}", failure.hook, failure.reason))
     }
 
     /// Moves down for a reason that is no failure of the engine (`fence-unavailable`, `pending-commit`); the engine is asked
@@ -85,8 +128,9 @@ impl Lease {
     ///
     /// As [`Self::fail`].
     pub fn pass_over(&mut self, code: DegradedCode, reason: impl Into<String>) -> Result<(), SlotError> {
-        let _ = (code, reason.into());
-        Err(SlotError::Strict { passed: self.passed.clone() })
+        let reason = reason.into();
+        let next = self.candidates[self.at + 1..].iter().position(EngineRef::in_service);
+        self.move_to(next.map(|ahead| self.at + 1 + ahead), code, reason)
     }
 
     /// Moves down to `legacy` at once, past every other candidate, for such a reason.
@@ -95,7 +139,35 @@ impl Lease {
     ///
     /// As [`Self::fail`]; also when the policy is strict and `legacy` is not listed.
     pub fn serve_legacy(&mut self, code: DegradedCode, reason: impl Into<String>) -> Result<(), SlotError> {
-        self.pass_over(code, reason)
+        if self.engine().id() == LEGACY {
+            return Ok(());
+        }
+        let next = self.candidates.iter().position(|engine| engine.id() == LEGACY).filter(|legacy| *legacy > self.at);
+        self.move_to(next, code, reason.into())
+    }
+
+    fn move_to(&mut self, next: Option<usize>, code: DegradedCode, reason: String) -> Result<(), SlotError> {
+        let engine = self.engine().id().to_owned();
+        let here = Passed { engine: engine.clone(), code, reason: reason.clone() };
+        let Some(next) = next else {
+            if self.strict {
+                let mut passed = self.passed.clone();
+                passed.push(here);
+                return Err(SlotError::Strict { passed });
+            }
+            return Err(SlotError::Exhausted { engine, reason });
+        };
+        self.passed.push(here);
+        for between in &self.candidates[self.at + 1..next] {
+            if let Some(record) = between.core.latch.get() {
+                let (code, reason) = (record.code, format!("it failed in {}: {}", record.at, record.reason));
+                self.passed.push(Passed { engine: between.id().to_owned(), code, reason });
+            } else {
+                self.passed.push(Passed { engine: between.id().to_owned(), code, reason: reason.clone() });
+            }
+        }
+        self.at = next;
+        Ok(())
     }
 
     /// Why the serving engine is not the selected one: the reason of the first choice. `None` when it is.
@@ -105,11 +177,24 @@ impl Lease {
 
     /// Registered id of the first choice.
     pub fn selected(&self) -> &str {
-        ""
+        &self.selected
+    }
+
+    /// The candidates that were passed over, in order, with reasons.
+    pub fn passed(&self) -> &[Passed] {
+        &self.passed
     }
 
     /// The candidates with reasons, for the turn record.
     pub fn reasons(&self) -> Value {
-        Value::Null
+        let left_out: Vec<Value> =
+            self.notes.iter().map(|(engine, reason)| json!({ "engine": engine, "reason": reason })).collect();
+        json!({
+            "selected": self.selected,
+            "served": self.engine().id(),
+            "passed": self.passed,
+            "leftOut": left_out,
+            "next": self.candidates[self.at + 1..].iter().map(EngineRef::id).collect::<Vec<_>>(),
+        })
     }
 }

@@ -1,19 +1,55 @@
 //! Who serves the context engine slot: registration with owners, the one resolver, the quarantine latch, guarded calls.
 //!
 //! A turn takes a [`Lease`] once and calls its engine through [`EngineRef::segment`]. No other room holds an engine.
+//!
+//! ```text
+//! turn ── lease ──► Slot: chain → candidates        status ◄── /api/engines, doctor, metrics
+//!   │                  │
+//!   └─ segment ──► hand-off ──► a thread of the engine: Segment ── guarded call ──► table of the engine
+//!        ▲             │                                              │    ▲
+//!        └── watches ──┴── Frame: deadline, sink, arena, services ◄───┘    └── border: sinks, bodies, services
+//! ```
+//!
+//! - `slot`, `lease`, `registry`, `start`, `status`: which engine serves, and what became of the others.
+//! - `core`, `instance`, `pool`, `latch`, `stats`: one registered engine.
+//! - `handoff`, `segment`, `call/`: one call, its border and its clock. All `unsafe` of the room is in `call/` and `instance`.
+//! - `check`: what a result must keep to. `selftest`: the same calls in the disposable child.
 
+mod call;
+mod check;
+mod core;
 mod engine;
 mod facts;
 mod failure;
+mod handoff;
 mod hook;
+mod instance;
+mod latch;
 mod lease;
+mod pool;
+mod registry;
 mod segment;
+mod selftest;
 mod services;
+#[allow(clippy::module_inception, reason = "the type of the same name is what the room is about")]
+mod slot;
+mod start;
+mod stats;
+mod status;
+#[cfg(test)]
+mod tests;
 
-pub use engine::*;
+pub use call::border::exit_now;
+pub use engine::{EngineInfo, EngineRef, HostRequirement, Operation};
 pub use facts::*;
 pub use failure::*;
 pub use hook::Hook;
+pub use latch::Quarantine;
 pub use lease::*;
-pub use segment::*;
+pub use registry::RegisterError;
+pub use segment::{Segment, SegmentContext};
+pub use selftest::selftest;
 pub use services::*;
+pub use slot::{CORE, LEGACY, MAIN_AGENT, Slot};
+pub use stats::{EstimateStatus, HookStatus};
+pub use status::*;

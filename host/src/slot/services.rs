@@ -25,6 +25,13 @@ pub struct CallScope<'a> {
     pub grants: &'a [String],
 }
 
+impl CallScope<'_> {
+    /// True when the plugin's entry grants this.
+    pub fn granted(&self, grant: &str) -> bool {
+        self.grants.iter().any(|known| known == grant)
+    }
+}
+
 /// Why a service call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServiceStatus {

@@ -1,0 +1,406 @@
+//! The host's side of a running call: the sinks, the bodies, the clock. Every function first makes sure that the call may
+//! still change something, checks what it is given while it takes it, and never unwinds.
+#![allow(unsafe_code, reason = "these functions are called by engines with raw pointers")]
+
+use super::frame::{CallState, Frame};
+use super::receive;
+use super::sink::{MESSAGES_MAX, Output, RawItem, TOOLS_MAX};
+use crate::slot::engine::{EngineInfo, HostRequirement, Operation};
+use crate::slot::facts::*;
+use crate::slot::hook::Hook;
+use engine_abi::wire::*;
+use serde_json::Value;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// The sinks of every call.
+pub(crate) static SINK: SinkV1 = SinkV1 {
+    fail,
+    info,
+    bootstrap,
+    maintain,
+    ingest,
+    commit,
+    spans,
+    message,
+    assemble,
+    compact,
+    prepare_subagent,
+    tool,
+    tool_result,
+    memory_prompt,
+    memory_hits,
+};
+
+/// What a hook gets for one call.
+pub(crate) fn call(frame: &Frame, host: *const HostV1) -> CallV1 {
+    CallV1 { frame: std::ptr::from_ref(frame).cast(), sink: &raw const SINK, host, entry, cancelled, remaining_ms }
+}
+
+/// The frame behind the pointer that an engine hands back.
+///
+/// The reference is good for this call of the host: the thread that runs the hook owns a reference to the frame until the
+/// hook returns, and the contract binds pushes and service calls to that time.
+pub(crate) fn frame<'a>(pointer: *const FrameV1) -> Option<&'a Frame> {
+    let pointer = pointer.cast::<Frame>();
+    if pointer.is_null() || !pointer.is_aligned() {
+        return None;
+    }
+    // SAFETY: the contract: an engine passes the frame that its running call was given, which is alive as said above.
+    let frame = unsafe { &*pointer };
+    frame.is_sound().then_some(frame)
+}
+
+/// Runs a host callback so that nothing unwinds into the engine.
+pub(crate) fn guard(what: &'static str, body: impl FnOnce() -> u32) -> u32 {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        tracing::error!(callback = what, "a host callback panicked; the engine was told that it failed");
+        status::ERROR
+    })
+}
+
+/// A push: refused when late or foreign to the running hook, marked when it breaks the contract.
+fn push(pointer: *const FrameV1, hooks: &[Hook], take: impl FnOnce(&mut CallState) -> Result<(), receive::Bad>) -> u32 {
+    guard("sink", || {
+        let Some(frame) = frame(pointer) else { return status::INVALID };
+        if frame.expired() {
+            frame.core.stats.late_pushes.fetch_add(1, Relaxed);
+            return status::EXPIRED;
+        }
+        let mut state = frame.state();
+        if !hooks.contains(&state.hook) {
+            return status::INVALID;
+        }
+        match take(&mut state) {
+            Ok(()) => status::OK,
+            Err(bad) => {
+                state.sink.invalid.get_or_insert(bad);
+                status::INVALID
+            }
+        }
+    })
+}
+
+extern "C" fn fail(pointer: *const FrameV1, message: Str, service_token: u64) -> u32 {
+    guard("fail", || {
+        let Some(frame) = frame(pointer) else { return status::INVALID };
+        if frame.expired() {
+            frame.core.stats.late_pushes.fetch_add(1, Relaxed);
+            return status::EXPIRED;
+        }
+        // SAFETY: lent for the duration of this push.
+        let reason = unsafe { receive::reason(message) };
+        frame.state().sink.fail = Some((reason, service_token));
+        status::OK
+    })
+}
+
+/// The reason of a failed factory: the same sink under the factory's own pointer.
+pub(crate) const FACTORY_FAIL: extern "C" fn(*const FrameV1, Str, u64) -> u32 = fail;
+
+extern "C" fn info(pointer: *const FrameV1, info: *const InfoV1) -> u32 {
+    push(pointer, &[Hook::Info], |state| {
+        // SAFETY: lent for the duration of this push.
+        let info = unsafe {
+            let info = receive::one(info, "info")?;
+            let requirements =
+                receive::list(info.host_requirements, info.host_requirements_len, 16, "hostRequirements")?;
+            EngineInfo {
+                id: receive::owned(info.id, "info.id")?.unwrap_or_default(),
+                name: receive::owned(info.name, "info.name")?.unwrap_or_default(),
+                version: receive::owned(info.version, "info.version")?,
+                owns_compaction: receive::flag(info.owns_compaction, "info.ownsCompaction")?,
+                background_maintenance: match info.turn_maintenance_mode {
+                    maintenance_mode::FOREGROUND => false,
+                    maintenance_mode::BACKGROUND => true,
+                    other => return Err(format!("info.turnMaintenanceMode has the unknown code {other}")),
+                },
+                accepted_host_params: known_bits(info.accepted_host_params, host_params::ALL, "acceptedHostParams")?,
+                transcript_semantics: known_bits(info.transcript_semantics, semantics::DURABLE, "transcriptSemantics")?,
+                host_requirements: requirements.iter().map(|r| requirement(r)).collect::<Result<_, _>>()?,
+            }
+        };
+        state.sink.output = Output::Info(info);
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// The texts of `requirement` are lent.
+unsafe fn requirement(requirement: &HostRequirementV1) -> Result<HostRequirement, receive::Bad> {
+    let all = (1u32 << capability::NAMES.len()) - 1;
+    Ok(HostRequirement {
+        operation: Operation::from_code(requirement.operation)
+            .ok_or_else(|| format!("hostRequirements has the unknown operation {}", requirement.operation))?,
+        required_capabilities: known_bits(requirement.required_capabilities, all, "requiredCapabilities")?,
+        // SAFETY: by the caller's promise.
+        unsupported_message: unsafe { receive::owned(requirement.unsupported_message, "unsupportedMessage")? },
+    })
+}
+
+fn known_bits(bits: u32, known: u32, what: &str) -> Result<u32, receive::Bad> {
+    if bits & !known == 0 { Ok(bits) } else { Err(format!("{what} has unknown bits {:#x}", bits & !known)) }
+}
+
+extern "C" fn bootstrap(pointer: *const FrameV1, result: *const BootstrapResultV1) -> u32 {
+    push(pointer, &[Hook::Bootstrap], |state| {
+        // SAFETY: lent for the duration of this push.
+        let output = unsafe {
+            let result = receive::one(result, "the result")?;
+            BootstrapOutput {
+                bootstrapped: receive::flag(result.bootstrapped, "bootstrapped")?,
+                imported_messages: receive::number(result.imported_messages),
+                reason: receive::owned(result.reason, "reason")?,
+            }
+        };
+        state.sink.output = Output::Bootstrap(output);
+        Ok(())
+    })
+}
+
+extern "C" fn maintain(pointer: *const FrameV1, result: *const MaintainResultV1) -> u32 {
+    push(pointer, &[Hook::Maintain], |state| {
+        // SAFETY: lent for the duration of this push.
+        let output = unsafe {
+            let result = receive::one(result, "the result")?;
+            MaintainOutput {
+                changed: receive::flag(result.changed, "changed")?,
+                bytes_freed: result.bytes_freed,
+                rewritten_entries: result.rewritten_entries,
+                reason: receive::owned(result.reason, "reason")?,
+            }
+        };
+        state.sink.output = Output::Maintain(output);
+        Ok(())
+    })
+}
+
+extern "C" fn ingest(pointer: *const FrameV1, result: *const IngestResultV1) -> u32 {
+    push(pointer, &[Hook::Ingest, Hook::IngestBatch], |state| {
+        // SAFETY: lent for the duration of this push.
+        state.sink.output = Output::Ingest(unsafe { receive::one(result, "the result")? }.ingested_count);
+        Ok(())
+    })
+}
+
+extern "C" fn commit(pointer: *const FrameV1, result: *const CommitResultV1) -> u32 {
+    push(pointer, &[Hook::CommitTurn], |state| {
+        // SAFETY: lent for the duration of this push.
+        state.sink.output = Output::Commit(unsafe { receive::one(result, "the result")? }.status);
+        Ok(())
+    })
+}
+
+extern "C" fn spans(pointer: *const FrameV1, spans: *const SpanV1, len: usize) -> u32 {
+    push(pointer, &[Hook::Assemble], |state| {
+        // Spans do not overlap, so there are at most as many as entries, and one for the current turn.
+        let entries = state.view.as_ref().map_or(0, |(_, len)| *len);
+        if state.sink.items.len().saturating_add(len) > entries + 1 + MESSAGES_MAX {
+            return Err(format!("more spans than the history's {entries} entries"));
+        }
+        // SAFETY: lent for the duration of this push.
+        let spans = unsafe { receive::list(spans, len, entries + 1, "the list of spans")? };
+        state.sink.items.extend(spans.iter().map(|span| RawItem::Span(*span)));
+        Ok(())
+    })
+}
+
+extern "C" fn message(pointer: *const FrameV1, message: *const MessageV1) -> u32 {
+    push(pointer, &[Hook::Assemble], |state| {
+        // SAFETY: lent for the duration of this push.
+        let message = unsafe { receive::message(receive::one(message, "the message")?)? };
+        state.sink.take(message.weight())?;
+        if state.sink.messages >= MESSAGES_MAX {
+            return Err(format!("more than {MESSAGES_MAX} messages"));
+        }
+        state.sink.messages += 1;
+        state.sink.items.push(RawItem::Message(Arc::new(message)));
+        Ok(())
+    })
+}
+
+extern "C" fn assemble(pointer: *const FrameV1, result: *const AssembleResultV1) -> u32 {
+    push(pointer, &[Hook::Assemble], |state| {
+        // SAFETY: lent for the duration of this push.
+        let output = unsafe {
+            let result = receive::one(result, "the result")?;
+            AssembleOutput {
+                items: Vec::new(),
+                estimated_tokens: result.estimated_tokens,
+                system_prompt_addition: receive::owned(result.system_prompt_addition, "systemPromptAddition")?,
+                volatile_prompt_addition: receive::owned(result.volatile_prompt_addition, "volatilePromptAddition")?,
+                prompt_authority: match result.prompt_authority {
+                    prompt_authority::ASSEMBLED => PromptAuthority::Assembled,
+                    prompt_authority::PREASSEMBLY_MAY_OVERFLOW => PromptAuthority::PreassemblyMayOverflow,
+                    other => return Err(format!("promptAuthority has the unknown code {other}")),
+                },
+                projection: ContextProjection {
+                    thread_bootstrap: match result.projection_mode {
+                        projection_mode::PER_TURN => false,
+                        projection_mode::THREAD_BOOTSTRAP => true,
+                        other => return Err(format!("contextProjection.mode has the unknown code {other}")),
+                    },
+                    epoch: receive::owned(result.projection_epoch, "contextProjection.epoch")?,
+                    fingerprint: receive::owned(result.projection_fingerprint, "contextProjection.fingerprint")?,
+                },
+            }
+        };
+        state.sink.output = Output::Assemble(output);
+        Ok(())
+    })
+}
+
+extern "C" fn compact(pointer: *const FrameV1, result: *const CompactResultV1) -> u32 {
+    push(pointer, &[Hook::Compact], |state| {
+        // SAFETY: lent for the duration of this push.
+        state.sink.output = Output::Compact(unsafe { compact_output(result)? });
+        Ok(())
+    })
+}
+
+/// # Safety
+///
+/// `result` and what it points to are lent.
+unsafe fn compact_output(result: *const CompactResultV1) -> Result<CompactOutput, receive::Bad> {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        let result = receive::one(result, "the result")?;
+        let details_json = receive::owned(result.details_json, "details")?;
+        if let Some(details) = &details_json {
+            serde_json::from_str::<&serde_json::value::RawValue>(details)
+                .map_err(|error| format!("details is not JSON: {error}"))?;
+        }
+        let successor_target = if result.successor_target.is_null() {
+            None
+        } else {
+            let target = receive::one(result.successor_target, "sessionTarget")?;
+            Some(SuccessorTarget {
+                agent_id: receive::owned(target.agent_id, "sessionTarget.agentId")?,
+                session_id: receive::owned(target.session_id, "sessionTarget.sessionId")?,
+                session_key: receive::owned(target.session_key, "sessionTarget.sessionKey")?,
+                store: receive::owned(target.store, "sessionTarget.storePath")?,
+                thread_id: receive::owned(target.thread_id, "sessionTarget.threadId")?,
+            })
+        };
+        Ok(CompactOutput {
+            ok: receive::flag(result.ok, "ok")?,
+            compacted: receive::flag(result.compacted, "compacted")?,
+            reason: receive::owned(result.reason, "reason")?,
+            summary: receive::owned(result.summary, "summary")?,
+            first_kept: (result.first_kept_entry_id != 0).then_some(result.first_kept_entry_id),
+            tokens_before: receive::number(result.tokens_before),
+            tokens_after: receive::number(result.tokens_after),
+            details_json,
+            successor_session_id: receive::owned(result.successor_session_id, "sessionId")?,
+            successor_target,
+        })
+    }
+}
+
+extern "C" fn prepare_subagent(pointer: *const FrameV1, result: *const PrepareSubagentResultV1) -> u32 {
+    push(pointer, &[Hook::PrepareSubagentSpawn], |state| {
+        // SAFETY: lent for the duration of this push.
+        state.sink.output = Output::PrepareSubagent(unsafe { receive::one(result, "the result")? }.rollback_handle);
+        Ok(())
+    })
+}
+
+extern "C" fn tool(pointer: *const FrameV1, tool: *const ToolV1) -> u32 {
+    push(pointer, &[Hook::Tools], |state| {
+        // SAFETY: lent for the duration of this push.
+        let (name, description, parameters) = unsafe {
+            let tool = receive::one(tool, "the tool")?;
+            (
+                receive::required(tool.name, "a tool's name")?,
+                receive::owned(tool.description, "a tool's description")?.unwrap_or_default(),
+                receive::required(tool.parameters_json, "a tool's parameters")?,
+            )
+        };
+        state.sink.take(name.len() + description.len() + parameters.len())?;
+        let name_byte = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        if name.is_empty() || name.len() > 64 || !name.bytes().all(name_byte) {
+            return Err(format!("a tool's name is {name:?}, not [a-zA-Z0-9_-]{{1,64}}"));
+        }
+        if state.sink.tools.iter().any(|known| known.name == name) {
+            return Err(format!("the tool {name} was given twice"));
+        }
+        if state.sink.tools.len() >= TOOLS_MAX {
+            return Err(format!("more than {TOOLS_MAX} tools"));
+        }
+        let parameters = match serde_json::from_str(&parameters) {
+            Ok(Value::Object(object)) => Value::Object(object),
+            Ok(_) => return Err(format!("the parameters of tool {name} are no JSON object")),
+            Err(error) => return Err(format!("the parameters of tool {name} are not JSON: {error}")),
+        };
+        state.sink.tools.push(Tool { name, description, parameters });
+        Ok(())
+    })
+}
+
+extern "C" fn tool_result(pointer: *const FrameV1, result: *const ToolResultV1) -> u32 {
+    push(pointer, &[Hook::CallTool], |state| {
+        // SAFETY: lent for the duration of this push.
+        let output = unsafe {
+            let result = receive::one(result, "the result")?;
+            ToolOutput {
+                text: receive::owned(result.text, "the tool's text")?.unwrap_or_default(),
+                is_error: receive::flag(result.is_error, "isError")?,
+            }
+        };
+        state.sink.output = Output::Tool(output);
+        Ok(())
+    })
+}
+
+// No memory provider is called yet, so these belong to no hook that can be running.
+extern "C" fn memory_prompt(_pointer: *const FrameV1, _text: Str) -> u32 {
+    status::INVALID
+}
+
+extern "C" fn memory_hits(_pointer: *const FrameV1, _hits: *const MemoryHitV1, _len: usize) -> u32 {
+    status::INVALID
+}
+
+extern "C" fn entry(pointer: *const FrameV1, index: usize, out: *mut EntryV1) -> u32 {
+    guard("entry", || {
+        let Some(frame) = frame(pointer) else { return status::INVALID };
+        if frame.expired() {
+            return status::EXPIRED;
+        }
+        if out.is_null() || !out.is_aligned() {
+            return status::INVALID;
+        }
+        let mut state = frame.state();
+        let CallState { view, arena, .. } = &mut *state;
+        let entry = view.as_ref().and_then(|(view, len)| arena.body(view, *len, index));
+        let Some(entry) = entry else { return status::NOT_FOUND };
+        // SAFETY: not null and aligned; the engine lends it for the duration of this call.
+        unsafe { out.write(entry) };
+        status::OK
+    })
+}
+
+extern "C" fn cancelled(pointer: *const FrameV1) -> u32 {
+    match frame(pointer) {
+        Some(frame) => u32::from(frame.stop()),
+        None => 1,
+    }
+}
+
+extern "C" fn remaining_ms(pointer: *const FrameV1) -> u64 {
+    let left = frame(pointer).and_then(Frame::deadline).map(|at| at.saturating_duration_since(Instant::now()));
+    u64::try_from(left.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Ends the process at once, without destructors: an abandoned call may hold any lock, and the static destructors of a library
+/// could wait for it for ever.
+pub fn exit_now(code: i32) -> ! {
+    unsafe extern "C" {
+        fn _exit(code: std::ffi::c_int) -> !;
+    }
+    // SAFETY: `_exit` has no preconditions and does not return.
+    unsafe { _exit(code) }
+}

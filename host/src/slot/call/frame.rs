@@ -1,0 +1,226 @@
+//! The frame of a segment: what a running call may still touch after everyone else has given up on it.
+//!
+//! A frame is reference-counted. The thread that runs the hooks owns one reference until the hook returns, however late; the
+//! side that waits owns another. Giving up is one atomic step, after which every push and service call answers `EXPIRED`.
+
+use super::arena::Arena;
+use super::sink::Sink;
+use crate::slot::core::EngineCore;
+use crate::slot::facts::{CancelFlag, SessionFacts, View};
+use crate::slot::hook::Hook;
+use crate::slot::services::HostServices;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a hook may go on after its deadline, with its services revoked, before its thread is given up.
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
+
+const MAGIC: u64 = 0x656e_6769_6e65_726d;
+/// `armed` when no call is running.
+const IDLE: u64 = 0;
+/// `armed` when the running call was given up.
+const ABANDONED: u64 = u64::MAX;
+
+const QUEUED: u8 = 0;
+const STARTED: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+/// Nanoseconds since the first use of this clock, never 0: an instant that fits an atomic.
+pub(crate) fn ticks(at: Instant) -> u64 {
+    u64::try_from(at.saturating_duration_since(base()).as_nanos()).unwrap_or(ABANDONED - 1).clamp(1, ABANDONED - 1)
+}
+
+/// The instant of a tick.
+pub(crate) fn instant(ticks: u64) -> Instant {
+    base() + Duration::from_nanos(ticks)
+}
+
+fn base() -> Instant {
+    static BASE: OnceLock<Instant> = OnceLock::new();
+    *BASE.get_or_init(Instant::now)
+}
+
+/// See the module.
+pub(crate) struct Frame {
+    magic: u64,
+    /// Deadline of the running call in ticks, [`IDLE`] or [`ABANDONED`].
+    armed: AtomicU64,
+    /// Deadline of the call that was told to stop; equals `armed` from the deadline of the running call on.
+    signalled: AtomicU64,
+    hook: AtomicU32,
+    phase: AtomicU8,
+    pub(crate) core: Arc<EngineCore>,
+    pub(crate) services: Arc<dyn HostServices>,
+    pub(crate) cancel: CancelFlag,
+    state: Mutex<CallState>,
+}
+
+/// What belongs to the running call alone.
+pub(crate) struct CallState {
+    /// The hook.
+    pub(crate) hook: Hook,
+    /// The host parameters that it gets.
+    pub(crate) params: u32,
+    /// The session.
+    pub(crate) session: Arc<SessionFacts>,
+    /// The entries whose bodies it may read: the first so many of the view.
+    pub(crate) view: Option<(Arc<View>, usize)>,
+    /// What it pushed.
+    pub(crate) sink: Sink,
+    /// What services gave it.
+    pub(crate) arena: Arena,
+    /// Message and token of the last failed service call.
+    pub(crate) last_error: Option<(String, u64)>,
+    /// Tokens given out in this call.
+    pub(crate) tokens: Vec<u64>,
+}
+
+impl CallState {
+    fn reset(&mut self) {
+        // First what points into the view, then the view.
+        self.arena.clear();
+        self.view = None;
+        self.last_error = None;
+        self.tokens.clear();
+    }
+}
+
+/// What the waiting side should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tick {
+    /// Look again at this instant at the latest.
+    Wait(Instant),
+    /// The running call was given up just now.
+    Abandoned(Hook),
+    /// No thread took the work in time; it will not run any more.
+    Withdrawn,
+}
+
+impl Frame {
+    /// A frame for one segment.
+    pub(crate) fn new(core: Arc<EngineCore>, services: Arc<dyn HostServices>, cancel: CancelFlag) -> Arc<Frame> {
+        // The clock starts before the first call is armed, so that a tick is never before it.
+        base();
+        Arc::new(Frame {
+            magic: MAGIC,
+            armed: AtomicU64::new(IDLE),
+            signalled: AtomicU64::new(IDLE),
+            hook: AtomicU32::new(0),
+            phase: AtomicU8::new(QUEUED),
+            core,
+            services,
+            cancel,
+            state: Mutex::new(CallState {
+                hook: Hook::Info,
+                params: 0,
+                session: Arc::new(SessionFacts::default()),
+                view: None,
+                sink: Sink::default(),
+                arena: Arena::default(),
+                last_error: None,
+                tokens: Vec::new(),
+            }),
+        })
+    }
+
+    /// True for a frame that is alive; says nothing about a pointer that was never one.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.magic == MAGIC
+    }
+
+    /// The state of the running call. Never held across a service or a hook.
+    pub(crate) fn state(&self) -> MutexGuard<'_, CallState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A thread takes the work. False when it was withdrawn.
+    pub(crate) fn start(&self) -> bool {
+        self.phase.compare_exchange(QUEUED, STARTED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Arms the deadline of a call. False when an earlier call of the segment was given up: no call may follow.
+    pub(crate) fn arm(&self, hook: Hook, deadline: Instant) -> bool {
+        self.hook.store(hook.index() as u32, Ordering::Relaxed);
+        self.armed.compare_exchange(IDLE, ticks(deadline), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The call returned. False when it was given up meanwhile.
+    pub(crate) fn disarm(&self, deadline: Instant) -> bool {
+        self.armed.compare_exchange(ticks(deadline), IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Lets go of what was lent to the call that returned.
+    pub(crate) fn clear(&self) {
+        self.state().reset();
+    }
+
+    /// True once a call of the segment was given up.
+    pub(crate) fn abandoned(&self) -> bool {
+        self.armed.load(Ordering::Acquire) == ABANDONED
+    }
+
+    /// True when pushes and service calls change nothing any more.
+    pub(crate) fn expired(&self) -> bool {
+        match self.armed.load(Ordering::Acquire) {
+            IDLE | ABANDONED => true,
+            deadline => ticks(Instant::now()) >= deadline,
+        }
+    }
+
+    /// Deadline of the running call.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        match self.armed.load(Ordering::Acquire) {
+            IDLE | ABANDONED => None,
+            deadline => Some(instant(deadline)),
+        }
+    }
+
+    /// True when the running call should stop: its deadline has passed, or the caller has cancelled.
+    pub(crate) fn stop(&self) -> bool {
+        let armed = self.armed.load(Ordering::Acquire);
+        armed == IDLE
+            || armed == ABANDONED
+            || armed == self.signalled.load(Ordering::Acquire)
+            || (self.cancel.is_cancelled() && self.core.sees_cancel(self.running()))
+    }
+
+    /// The hook that runs, or ran last.
+    pub(crate) fn running(&self) -> Hook {
+        Hook::ALL[self.hook.load(Ordering::Relaxed) as usize % Hook::ALL.len()]
+    }
+
+    /// One look of the waiting side. `queue_until`: when waiting for a thread ends. `shortest`: the shortest deadline that a
+    /// later call of the segment may have; looking again that soon means that no call can be armed and due unseen, so arming
+    /// costs no wake-up.
+    pub(crate) fn tick(&self, now: Instant, queue_until: Instant, shortest: Duration) -> Tick {
+        if self.phase.load(Ordering::Acquire) == QUEUED {
+            if now < queue_until {
+                return Tick::Wait(queue_until.min(now + shortest));
+            }
+            if self.phase.compare_exchange(QUEUED, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                return Tick::Withdrawn;
+            }
+        }
+        let armed = self.armed.load(Ordering::Acquire);
+        let soon = now + shortest;
+        if armed == IDLE || armed == ABANDONED {
+            return Tick::Wait(soon);
+        }
+        let deadline = instant(armed);
+        if now < deadline {
+            return Tick::Wait(deadline.min(soon));
+        }
+        self.signalled.store(armed, Ordering::Release);
+        let end = deadline + GRACE;
+        if now < end {
+            return Tick::Wait(end.min(soon));
+        }
+        let hook = self.running();
+        match self.armed.compare_exchange(armed, ABANDONED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Tick::Abandoned(hook),
+            // It returned at the last moment.
+            Err(_) => Tick::Wait(soon),
+        }
+    }
+}

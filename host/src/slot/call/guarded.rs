@@ -1,0 +1,118 @@
+//! The guard around every call: latch, cancel and deadline before it; status, lateness and pushes after it.
+
+use super::border;
+use super::frame::Frame;
+use super::sink::Sink;
+use crate::slot::core::EngineCore;
+use crate::slot::facts::{SessionFacts, View};
+use crate::slot::failure::{FailureKind, HookFailure};
+use crate::slot::hook::Hook;
+use engine_abi::wire::{CallV1, status};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the frame knows of the call that begins.
+pub(crate) struct Setup {
+    pub(crate) hook: Hook,
+    pub(crate) params: u32,
+    pub(crate) session: Arc<SessionFacts>,
+    pub(crate) view: Option<(Arc<View>, usize)>,
+    /// Caps the hook's deadline.
+    pub(crate) cap: Option<Duration>,
+}
+
+/// What a call that returned well has pushed; `None` when the engine says that it does not have the hook.
+pub(crate) type Returned = Option<Sink>;
+
+/// Makes one call on this thread. `invoke` gets the wire's call and gives the engine's status.
+pub(crate) fn guarded(
+    frame: &Frame,
+    setup: Setup,
+    invoke: impl FnOnce(&CallV1) -> u32,
+) -> Result<Returned, HookFailure> {
+    let core: &EngineCore = &frame.core;
+    let hook = setup.hook;
+    if let Some(failure) = core.out(hook) {
+        return Err(failure);
+    }
+    if frame.cancel.is_cancelled() && hook != Hook::Dispose {
+        return Err(core.not_made(hook, FailureKind::Cancelled, "the caller had cancelled before the call"));
+    }
+    let started = Instant::now();
+    let limit = setup.cap.map_or(core.deadline(hook), |cap| cap.min(core.deadline(hook)));
+    let deadline = started + limit;
+    {
+        let mut state = frame.state();
+        state.hook = hook;
+        state.params = setup.params;
+        state.session = setup.session;
+        state.view = setup.view;
+        state.sink = Sink::default();
+    }
+    if !frame.arm(hook, deadline) {
+        return Err(core.not_made(hook, FailureKind::Deadline, "an earlier call of the segment was given up"));
+    }
+    let call = border::call(frame, core.host.pointer());
+    let status = invoke(&call);
+    let ended = Instant::now();
+    let in_time = frame.disarm(deadline);
+    let (sink, tokens) = {
+        let mut state = frame.state();
+        (std::mem::take(&mut state.sink), std::mem::take(&mut state.tokens))
+    };
+    frame.clear();
+    if !in_time {
+        // The waiting side has counted and latched it; nobody waits for this value any more.
+        return Err(core.not_made(hook, FailureKind::Deadline, "the call was given up"));
+    }
+    core.stats.returned(hook, ended - started);
+    if ended >= deadline && hook != Hook::Dispose {
+        let reason = format!("it took longer than its deadline of {} ms", limit.as_millis());
+        return Err(core.failed(hook, FailureKind::Deadline, reason, Vec::new()));
+    }
+    match status {
+        status::OK => match sink.invalid {
+            Some(bad) => Err(core.failed(hook, FailureKind::InvalidResult, bad, Vec::new())),
+            None => Ok(Some(sink)),
+        },
+        status::UNSUPPORTED => Ok(None),
+        status::PANIC => {
+            let reason = format!("it panicked: {}", said(&sink));
+            Err(core.failed(hook, FailureKind::Panic, reason, Vec::new()))
+        }
+        _ if frame.cancel.is_cancelled() => {
+            Err(core.not_made(hook, FailureKind::Cancelled, "the call was cancelled by its caller"))
+        }
+        other => {
+            let (reason, token) = sink.fail.unwrap_or_default();
+            let service = token != 0 && tokens.contains(&token);
+            let kind = if service { FailureKind::Service } else { FailureKind::Error };
+            let reason = match (other, reason.is_empty()) {
+                (status::ERROR, true) => "it returned an error without a reason".to_owned(),
+                (status::ERROR, false) => reason,
+                (code, true) => format!("it returned the status {}", status_name(code)),
+                (code, false) => format!("{reason} (status {})", status_name(code)),
+            };
+            Err(core.failed(hook, kind, reason, Vec::new()))
+        }
+    }
+}
+
+fn said(sink: &Sink) -> &str {
+    match &sink.fail {
+        Some((reason, _)) if !reason.is_empty() => reason,
+        _ => "no message",
+    }
+}
+
+fn status_name(code: u32) -> String {
+    match code {
+        status::CANCELLED => "cancelled, although nobody cancelled it".into(),
+        status::EXPIRED => "expired".into(),
+        status::REFUSED => "refused".into(),
+        status::INVALID => "invalid".into(),
+        status::NOT_FOUND => "not found".into(),
+        status::UNAVAILABLE => "unavailable".into(),
+        other => format!("{other}, which is unknown"),
+    }
+}

@@ -1,0 +1,387 @@
+//! One registered engine: its latch, its threads, its instances, its counters. Everything about a failure ends here.
+
+use super::call::frame::{Frame, GRACE};
+use super::call::host_table::HostTable;
+use super::call::lend;
+use super::engine::EngineInfo;
+use super::failure::{DegradedCode, FailureKind, HookFailure};
+use super::hook::{HOOKS, Hook};
+use super::instance::{self, Instance, InstanceKey};
+use super::latch::{Latch, Quarantine, now_ms};
+use super::pool::Pool;
+use super::stats::EngineStats;
+use crate::config::Config;
+use crate::diagnostic::Diagnostic;
+use crate::plugins::RawFactory;
+use engine_abi::wire::host_params;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long work waits for a free thread of its engine.
+pub(crate) const QUEUE_WAIT: Duration = Duration::from_secs(10);
+/// How many service errors of one hook in a row latch the engine.
+const SERVICE_ERRORS_MAX: u64 = 3;
+
+/// Deadline of each hook.
+#[derive(Debug, Clone)]
+pub(crate) struct Deadlines([Duration; HOOKS]);
+
+impl Deadlines {
+    /// The defaults, overridden by `[plugins.deadlines]`; `compact` takes the safety deadline of `[compaction]`.
+    pub(crate) fn from_config(cfg: &Config) -> Deadlines {
+        Deadlines::new(&cfg.plugins.deadlines, Duration::from_millis(cfg.compaction.timeout_ms.max(1)))
+    }
+
+    /// The defaults, overridden by `configured`, which is keyed by hook; ms.
+    pub(crate) fn new(configured: &BTreeMap<String, u64>, compact: Duration) -> Deadlines {
+        let mut deadlines = Hook::ALL.map(Hook::default_deadline);
+        deadlines[Hook::Compact.index()] = compact;
+        for hook in Hook::ALL {
+            if let Some(ms) = configured.get(hook.key()) {
+                deadlines[hook.index()] = Duration::from_millis((*ms).max(1));
+            }
+        }
+        Deadlines(deadlines)
+    }
+
+    pub(crate) fn of(&self, hook: Hook) -> Duration {
+        self.0[hook.index()]
+    }
+
+    fn shortest(&self) -> Duration {
+        self.0.iter().copied().min().unwrap_or(QUEUE_WAIT)
+    }
+}
+
+/// What an engine is registered with.
+pub(crate) struct Registered {
+    pub(crate) id: String,
+    pub(crate) owner: String,
+    pub(crate) factory: RawFactory,
+    pub(crate) config_json: String,
+    pub(crate) grants: Vec<String>,
+    pub(crate) host: HostTable,
+    /// Linked statically and trusted: runs inline and is never quarantined.
+    pub(crate) core: bool,
+}
+
+/// Says which engine serves instead of one that is out.
+pub(crate) type Successor = Box<dyn Fn(&str) -> String + Send + Sync>;
+
+/// See the module.
+pub(crate) struct EngineCore {
+    pub(crate) id: String,
+    pub(crate) owner: String,
+    pub(crate) factory: RawFactory,
+    pub(crate) config_json: String,
+    pub(crate) grants: Vec<String>,
+    pub(crate) host: HostTable,
+    pub(crate) inline: bool,
+    pub(crate) latch: Latch,
+    pub(crate) stats: EngineStats,
+    pub(crate) pool: Pool,
+    pub(crate) absent: Arc<AtomicU32>,
+    pub(crate) closing: AtomicBool,
+    first: OnceLock<Arc<Instance>>,
+    instances: Mutex<HashMap<InstanceKey, Making>>,
+    made: Condvar,
+    deadlines: Deadlines,
+    state_dir: PathBuf,
+    /// Keeps watch over hooks whose caller has gone.
+    pub(crate) runtime: Option<tokio::runtime::Handle>,
+    successor: Successor,
+}
+
+enum Making {
+    Now,
+    Done(Arc<Instance>),
+}
+
+impl EngineCore {
+    pub(crate) fn new(
+        registered: Registered,
+        deadlines: &Deadlines,
+        state_dir: &Path,
+        runtime: Option<tokio::runtime::Handle>,
+        successor: Successor,
+    ) -> Arc<EngineCore> {
+        let deadlines = deadlines.clone();
+        Arc::new(EngineCore {
+            pool: Pool::new(&registered.id),
+            id: registered.id,
+            owner: registered.owner,
+            factory: registered.factory,
+            config_json: registered.config_json,
+            grants: registered.grants,
+            host: registered.host,
+            inline: registered.core,
+            latch: Latch::default(),
+            stats: EngineStats::default(),
+            absent: Arc::default(),
+            closing: AtomicBool::new(false),
+            first: OnceLock::new(),
+            instances: Mutex::default(),
+            made: Condvar::new(),
+            deadlines,
+            state_dir: state_dir.to_owned(),
+            runtime,
+            successor,
+        })
+    }
+
+    /// `info` of the first instance.
+    pub(crate) fn info(&self) -> Option<&Arc<EngineInfo>> {
+        self.first.get().map(|instance| &instance.info)
+    }
+
+    /// True when the engine has the hook; false before its first instance is there.
+    pub(crate) fn has(&self, hook: Hook) -> bool {
+        self.first.get().is_some_and(|instance| instance.has(hook))
+    }
+
+    pub(crate) fn deadline(&self, hook: Hook) -> Duration {
+        self.deadlines.of(hook)
+    }
+
+    /// The shortest deadline that a call may have under this cap.
+    pub(crate) fn shortest_deadline(&self, cap: Option<Duration>) -> Duration {
+        cap.map_or(self.deadlines.shortest(), |cap| cap.min(self.deadlines.shortest())).max(Duration::from_millis(1))
+    }
+
+    /// True when the hook is shown the caller's cancel signal.
+    pub(crate) fn sees_cancel(&self, hook: Hook) -> bool {
+        let accepted = self.info().map_or(host_params::ALL, |info| info.accepted_host_params);
+        lend::params(hook, accepted) & host_params::ABORT_SIGNAL != 0
+    }
+
+    /// The engine's private folder for one agent.
+    pub(crate) fn state_dir(&self, agent: &str) -> PathBuf {
+        self.state_dir.join("engines").join(folder_name(&self.id)).join(folder_name(agent))
+    }
+
+    /// The agent's folder, where there is one.
+    pub(crate) fn agent_dir(&self, agent: &str) -> Option<PathBuf> {
+        let dir = self.state_dir.join("agents").join(folder_name(agent));
+        dir.is_dir().then_some(dir)
+    }
+
+    /// The instance of this agent and workspace, made on this thread at first use.
+    pub(crate) fn instance(&self, key: &InstanceKey, frame: &Frame) -> Result<Arc<Instance>, HookFailure> {
+        let until = Instant::now() + self.deadline(Hook::Factory) + self.deadline(Hook::Info) + GRACE * 2;
+        let mut instances = self.lock_instances();
+        loop {
+            match instances.get(key) {
+                Some(Making::Done(instance)) => return Ok(Arc::clone(instance)),
+                None => break,
+                Some(Making::Now) => {
+                    if let Some(failure) = self.out(Hook::Factory) {
+                        return Err(failure);
+                    }
+                    if Instant::now() >= until {
+                        return Err(self.not_made(
+                            Hook::Factory,
+                            FailureKind::Busy,
+                            "its instance is still being made",
+                        ));
+                    }
+                    let pause = Duration::from_millis(20);
+                    instances = self.made.wait_timeout(instances, pause).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+        instances.insert(key.clone(), Making::Now);
+        drop(instances);
+        let made = instance::make(self, key, frame).map(Arc::new);
+        let mut instances = self.lock_instances();
+        match &made {
+            Ok(instance) => {
+                let _ = self.first.set(Arc::clone(instance));
+                instances.insert(key.clone(), Making::Done(Arc::clone(instance)));
+            }
+            Err(_) => {
+                instances.remove(key);
+            }
+        }
+        self.made.notify_all();
+        made
+    }
+
+    /// All instances.
+    pub(crate) fn instances(&self) -> Vec<Arc<Instance>> {
+        let done = |making: &Making| match making {
+            Making::Done(instance) => Some(Arc::clone(instance)),
+            Making::Now => None,
+        };
+        self.lock_instances().values().filter_map(done).collect()
+    }
+
+    fn lock_instances(&self) -> MutexGuard<'_, HashMap<InstanceKey, Making>> {
+        self.instances.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The failure of a call that is not made because the engine is out.
+    pub(crate) fn out(&self, hook: Hook) -> Option<HookFailure> {
+        let record = self.latch.get()?;
+        Some(HookFailure {
+            engine: self.id.clone(),
+            hook,
+            kind: FailureKind::Quarantined,
+            reason: format!("it is out since it failed in {}: {}", record.at, record.reason),
+            causes: record.causes.clone(),
+            code: record.code,
+            quarantined: true,
+        })
+    }
+
+    /// The failure of a call that is not the engine's fault.
+    pub(crate) fn not_made(&self, hook: Hook, kind: FailureKind, reason: &str) -> HookFailure {
+        let code = match kind {
+            FailureKind::Deadline | FailureKind::Busy => DegradedCode::Deadline,
+            _ => DegradedCode::EngineQuarantined,
+        };
+        HookFailure {
+            engine: self.id.clone(),
+            hook,
+            kind,
+            reason: reason.to_owned(),
+            causes: Vec::new(),
+            code,
+            quarantined: self.latch.get().is_some(),
+        }
+    }
+
+    /// A call failed: counted, latched where the contract says so, and told.
+    pub(crate) fn failed(&self, hook: Hook, kind: FailureKind, reason: String, causes: Vec<String>) -> HookFailure {
+        let row = self.stats.failed(hook, kind);
+        let code = match (hook, kind) {
+            // Both are stages of the way of a library.
+            (Hook::Factory | Hook::Info, _) => DegradedCode::EngineRefused,
+            (_, FailureKind::Deadline) => DegradedCode::Deadline,
+            (_, FailureKind::InvalidResult) => DegradedCode::InvalidResult,
+            (_, FailureKind::Service) => DegradedCode::ServiceError,
+            _ => DegradedCode::EngineQuarantined,
+        };
+        let mut failure = HookFailure { engine: self.id.clone(), hook, kind, reason, causes, code, quarantined: false };
+        let forgiven = kind == FailureKind::Service && row < SERVICE_ERRORS_MAX && hook != Hook::Factory;
+        if self.inline || forgiven || hook == Hook::Dispose {
+            tracing::warn!(engine = %self.id, hook = %hook, code = %code, "{failure}; the engine stays in service");
+            return failure;
+        }
+        if kind == FailureKind::Service {
+            failure.reason = format!("{} (the {row}rd service error of this hook in a row)", failure.reason);
+        }
+        self.latch(&failure, hook.name());
+        failure.quarantined = true;
+        failure
+    }
+
+    /// The contract check found these problems.
+    pub(crate) fn breaks_contract(&self, problems: &[String]) -> HookFailure {
+        let mut failure = HookFailure {
+            engine: self.id.clone(),
+            hook: Hook::Info,
+            kind: FailureKind::InvalidResult,
+            reason: format!("the contract check failed: {}", problems.join(", ")),
+            causes: Vec::new(),
+            code: DegradedCode::EngineRefused,
+            quarantined: false,
+        };
+        self.stats.failed(Hook::Info, FailureKind::InvalidResult);
+        if !self.inline {
+            self.latch(&failure, "contract check");
+            failure.quarantined = true;
+        }
+        failure
+    }
+
+    fn latch(&self, failure: &HookFailure, at: &str) {
+        let hint = match failure.kind {
+            FailureKind::Deadline => format!(
+                "raise `{}_ms` in [plugins.deadlines] (now {}), or mend the engine; then restart the gateway",
+                failure.hook.key(),
+                self.deadline(failure.hook).as_millis()
+            ),
+            _ => failure.hint().unwrap_or_default(),
+        };
+        self.latch.set(Quarantine {
+            engine: self.id.clone(),
+            owner: self.owner.clone(),
+            at: at.to_owned(),
+            code: failure.code,
+            diagnostic: Diagnostic::code(failure),
+            reason: failure.reason.clone(),
+            causes: failure.causes.clone(),
+            when_ms: now_ms(),
+            hint,
+            serves: (self.successor)(&self.id),
+        });
+    }
+
+    /// The waiting side has given up the running call: counted, latched, and its thread replaced.
+    pub(crate) fn gave_up(&self, hook: Hook, limit: Duration) -> HookFailure {
+        self.stats.abandoned.fetch_add(1, Ordering::Relaxed);
+        self.stats.abandoned_live.fetch_add(1, Ordering::Relaxed);
+        self.pool.give_up();
+        let reason = format!(
+            "it did not return within its deadline of {} ms and was abandoned with its thread",
+            limit.as_millis()
+        );
+        self.failed(hook, FailureKind::Deadline, reason, Vec::new())
+    }
+
+    /// A given-up call has returned after all.
+    pub(crate) fn came_back(&self, hook: Hook) {
+        self.stats.abandoned_live.fetch_sub(1, Ordering::Relaxed);
+        self.pool.came_back();
+        tracing::warn!(engine = %self.id, hook = %hook, "an abandoned call returned; its result was dropped");
+    }
+}
+
+impl std::fmt::Debug for EngineCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineCore").field("id", &self.id).field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+/// A name that is safe as one folder's: other bytes than letters, digits, `-` and `_` are written as `%XX`.
+fn folder_name(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    if out.is_empty() { "%".into() } else { out }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_name_cannot_leave_its_folder() {
+        assert_eq!(folder_name("window"), "window");
+        assert_eq!(folder_name("../../etc"), "%2E%2E%2F%2E%2E%2Fetc");
+        assert_eq!(folder_name(""), "%");
+        assert_ne!(folder_name("a/b"), folder_name("a%2Fb"));
+    }
+
+    #[test]
+    fn configured_deadlines_replace_the_defaults() {
+        let mut cfg = Config::defaults("plugins.toml".into());
+        cfg.plugins.deadlines.insert("assemble".into(), 50);
+        cfg.plugins.deadlines.insert("commit_turn".into(), 70);
+        cfg.compaction.timeout_ms = 1_234;
+        let deadlines = Deadlines::from_config(&cfg);
+        assert_eq!(deadlines.of(Hook::Assemble), Duration::from_millis(50));
+        assert_eq!(deadlines.of(Hook::CommitTurn), Duration::from_millis(70));
+        assert_eq!(deadlines.of(Hook::Compact), Duration::from_millis(1_234));
+        assert_eq!(deadlines.of(Hook::Bootstrap), Hook::Bootstrap.default_deadline());
+        assert_eq!(deadlines.shortest(), Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,235 @@
+//! The hand-off: a segment's work goes to a thread of its engine, and the side that waits keeps the time.
+
+use super::call::frame::{Frame, Tick};
+use super::core::{EngineCore, QUEUE_WAIT};
+use super::engine::EngineRef;
+use super::facts::CancelFlag;
+use super::failure::{FailureKind, HookFailure};
+use super::hook::Hook;
+use super::instance::Instance;
+use super::segment::{Segment, SegmentContext};
+use super::services::NoServices;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Runs the work on this thread, unwatched: for the statically linked engine, which is as trusted as the gateway.
+pub(crate) fn inline<T>(
+    engine: &EngineRef,
+    context: SegmentContext,
+    work: impl FnOnce(&mut Segment) -> T,
+) -> Result<T, HookFailure> {
+    let frame = Frame::new(Arc::clone(&engine.core), Arc::clone(&context.services), context.cancel.clone());
+    frame.start();
+    run(engine, context, &frame, work)
+}
+
+/// Takes the instance (made here at first use) and runs the work in it.
+fn run<T>(
+    engine: &EngineRef,
+    context: SegmentContext,
+    frame: &Arc<Frame>,
+    work: impl FnOnce(&mut Segment) -> T,
+) -> Result<T, HookFailure> {
+    let instance = engine.core.instance(&engine.key, frame)?;
+    instance.inside.fetch_add(1, Ordering::AcqRel);
+    let mut segment = Segment::new(Arc::clone(&instance), Arc::clone(frame), context);
+    let result = work(&mut segment);
+    instance.inside.fetch_sub(1, Ordering::AcqRel);
+    Ok(result)
+}
+
+/// Gives the work to a thread; `send` gets what comes of it, unless the work was withdrawn or given up.
+fn submit<T: Send + 'static>(
+    engine: &EngineRef,
+    context: SegmentContext,
+    work: impl FnOnce(&mut Segment) -> T + Send + 'static,
+    send: impl FnOnce(Result<T, HookFailure>) + Send + 'static,
+) -> Result<Watch, HookFailure> {
+    let core = &engine.core;
+    if let Some(failure) = core.out(Hook::Factory) {
+        return Err(failure);
+    }
+    if core.closing.load(Ordering::Acquire) {
+        return Err(core.not_made(Hook::Factory, FailureKind::Busy, "the gateway is stopping"));
+    }
+    let frame = Frame::new(Arc::clone(core), Arc::clone(&context.services), context.cancel.clone());
+    let watch = Watch {
+        frame: Arc::clone(&frame),
+        queue_until: Instant::now() + QUEUE_WAIT,
+        shortest: core.shortest_deadline(context.deadline),
+        cap: context.deadline,
+    };
+    let engine = engine.clone();
+    let job = move || {
+        if !frame.start() {
+            return;
+        }
+        let result = run(&engine, context, &frame, work);
+        if frame.abandoned() {
+            engine.core.came_back(frame.running());
+        } else {
+            send(result);
+        }
+    };
+    core.pool.submit(job).map_err(|error| {
+        let reason = format!("the system gives no thread: {error}");
+        core.not_made(Hook::Factory, FailureKind::Busy, &reason)
+    })?;
+    Ok(watch)
+}
+
+/// What the waiting side keeps of a segment.
+pub(crate) struct Watch {
+    frame: Arc<Frame>,
+    queue_until: Instant,
+    shortest: Duration,
+    cap: Option<Duration>,
+}
+
+impl Watch {
+    /// When to look again, or how the segment ended without a value.
+    fn look(&self) -> Result<Instant, HookFailure> {
+        let core = &self.frame.core;
+        match self.frame.tick(Instant::now(), self.queue_until, self.shortest) {
+            Tick::Wait(until) => Ok(until),
+            Tick::Abandoned(hook) => {
+                let limit = self.cap.map_or(core.deadline(hook), |cap| cap.min(core.deadline(hook)));
+                Err(core.gave_up(hook, limit))
+            }
+            Tick::Withdrawn => {
+                let reason = format!("no thread of the engine was free for {} ms", QUEUE_WAIT.as_millis());
+                Err(core.not_made(Hook::Factory, FailureKind::Busy, &reason))
+            }
+        }
+    }
+
+    /// The thread ended the work without a value: the host's own part of it panicked.
+    fn lost(&self) -> HookFailure {
+        let hook = self.frame.running();
+        self.frame.core.not_made(hook, FailureKind::Busy, "the host's work on the engine's thread panicked")
+    }
+}
+
+/// A segment that is waited for. Dropped before its end, it stays watched.
+struct Waiting<T: Send + 'static> {
+    parts: Option<(Watch, oneshot::Receiver<Result<T, HookFailure>>)>,
+}
+
+impl<T: Send + 'static> Waiting<T> {
+    async fn finish(&mut self) -> Result<T, HookFailure> {
+        loop {
+            let Some((watch, receiver)) = self.parts.as_mut() else { std::future::pending().await };
+            let until = match watch.look() {
+                Ok(until) => until,
+                Err(failure) => {
+                    self.parts = None;
+                    return Err(failure);
+                }
+            };
+            tokio::select! {
+                biased;
+                result = receiver => {
+                    let result = result.unwrap_or_else(|_| Err(watch.lost()));
+                    self.parts = None;
+                    return result;
+                }
+                () = tokio::time::sleep_until(until.into()) => {}
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Waiting<T> {
+    fn drop(&mut self) {
+        if let Some((watch, receiver)) = self.parts.take() {
+            watch.frame.cancel.cancel();
+            if let Some(runtime) = watch.frame.core.runtime.clone() {
+                let mut rest = Waiting { parts: Some((watch, receiver)) };
+                runtime.spawn(async move {
+                    // The caller is gone; what counts is that a hook that never returns is noticed.
+                    let _ = rest.finish().await;
+                });
+            }
+        }
+    }
+}
+
+/// See [`EngineRef::segment`].
+pub(crate) async fn hand_off<T: Send + 'static>(
+    engine: &EngineRef,
+    context: SegmentContext,
+    work: impl FnOnce(&mut Segment) -> T + Send + 'static,
+) -> Result<T, HookFailure> {
+    let (sender, receiver) = oneshot::channel();
+    let watch = submit(engine, context, work, move |result| drop(sender.send(result)))?;
+    Waiting { parts: Some((watch, receiver)) }.finish().await
+}
+
+/// A disposal that was handed to a thread.
+pub(crate) struct Disposal {
+    watch: Watch,
+    receiver: mpsc::Receiver<Result<(), HookFailure>>,
+}
+
+impl Disposal {
+    /// Waits for it, at most for its deadline and the grace.
+    pub(crate) fn finish(self) -> Result<(), HookFailure> {
+        wait(&self.watch, &self.receiver)
+    }
+}
+
+/// Hands the disposal of an instance to a thread of its engine; nothing to wait for when it is done at once, or not possible.
+pub(crate) fn dispose(core: &Arc<EngineCore>, instance: Arc<Instance>, until: Instant) -> Option<Disposal> {
+    if instance.inside.load(Ordering::Acquire) != 0 {
+        tracing::warn!(engine = %core.id, "an instance is not disposed: a call is still inside");
+        return None;
+    }
+    let cap = Some(until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1)));
+    let frame = Frame::new(Arc::clone(core), Arc::new(NoServices), CancelFlag::new());
+    if core.inline {
+        frame.start();
+        let _ = instance.dispose(&frame, cap);
+        return None;
+    }
+    let watch = Watch { frame: Arc::clone(&frame), queue_until: until, shortest: core.shortest_deadline(cap), cap };
+    let (sender, receiver) = mpsc::channel();
+    let job = move || {
+        if frame.start() {
+            let result = instance.dispose(&frame, cap);
+            if frame.abandoned() {
+                frame.core.came_back(frame.running());
+            } else {
+                // The waiting side may have been told already that the time is over.
+                let _ = sender.send(result);
+            }
+        }
+    };
+    core.pool.submit(job).ok()?;
+    Some(Disposal { watch, receiver })
+}
+
+/// See [`EngineRef::segment_blocking`].
+pub(crate) fn hand_off_blocking<T: Send + 'static>(
+    engine: &EngineRef,
+    context: SegmentContext,
+    work: impl FnOnce(&mut Segment) -> T + Send + 'static,
+) -> Result<T, HookFailure> {
+    let (sender, receiver) = mpsc::channel();
+    let watch = submit(engine, context, work, move |result| drop(sender.send(result)))?;
+    wait(&watch, &receiver)
+}
+
+/// Waits on a thread that may block.
+fn wait<T>(watch: &Watch, receiver: &mpsc::Receiver<Result<T, HookFailure>>) -> Result<T, HookFailure> {
+    loop {
+        let until = watch.look()?;
+        match receiver.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(result) => return result,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Err(watch.lost()),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! From a factory to an instance: private folder, guarded factory, `info`, contract check.
+#![allow(unsafe_code, reason = "reads the table behind the pointer that a factory gave")]
+
+use super::call::frame::Frame;
+use super::call::guarded::{Setup, guarded};
+use super::call::sink::Output;
+use super::call::{border, lend, receive};
+use super::core::EngineCore;
+use super::engine::EngineInfo;
+use super::facts::SessionFacts;
+use super::failure::{FailureKind, HookFailure};
+use super::hook::Hook;
+use engine_abi::wire::{EngineV1, FactoryContextV1, InstanceV1, Str};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// For whom an instance is made.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct InstanceKey {
+    pub(crate) agent: String,
+    pub(crate) workspace: Option<PathBuf>,
+}
+
+/// One instance of an engine.
+pub(crate) struct Instance {
+    pub(crate) table: EngineV1,
+    pub(crate) pointer: *const u8,
+    pub(crate) info: Arc<EngineInfo>,
+    /// Hooks whose pointer is set but that said that they are not there, by bit; shared by all instances of the engine.
+    absent: Arc<AtomicU32>,
+    /// Segments that are inside, given-up ones included.
+    pub(crate) inside: AtomicUsize,
+    pub(crate) disposed: AtomicBool,
+}
+
+// SAFETY: the contract: an instance is entered from several threads at once; its pointer is opaque to the host, and its table
+// lives as long as the library, which is never unloaded.
+unsafe impl Send for Instance {}
+// SAFETY: as above.
+unsafe impl Sync for Instance {}
+
+impl Instance {
+    /// True when the engine has the hook.
+    pub(crate) fn has(&self, hook: Hook) -> bool {
+        let table = &self.table;
+        let pointer = match hook {
+            Hook::Factory => true,
+            Hook::Info => table.info.is_some(),
+            Hook::Bootstrap => table.bootstrap.is_some(),
+            Hook::Maintain => table.maintain.is_some(),
+            Hook::Ingest => table.ingest.is_some(),
+            Hook::IngestBatch => table.ingest_batch.is_some(),
+            Hook::AfterTurn => table.after_turn.is_some(),
+            Hook::CommitTurn => table.commit_turn.is_some(),
+            Hook::Assemble => table.assemble.is_some(),
+            Hook::Compact => table.compact.is_some(),
+            Hook::PrepareSubagentSpawn => table.prepare_subagent_spawn.is_some(),
+            Hook::RollbackSubagentSpawn => table.rollback_subagent_spawn.is_some(),
+            Hook::OnSubagentEnded => table.on_subagent_ended.is_some(),
+            Hook::OnSessionEnded => table.on_session_ended.is_some(),
+            Hook::Tools => table.tools.is_some(),
+            Hook::CallTool => table.call_tool.is_some(),
+            Hook::Dispose => table.dispose.is_some(),
+        };
+        pointer && self.absent.load(Ordering::Relaxed) & (1 << hook.index()) == 0
+    }
+
+    /// The hook answered that it is not there.
+    pub(crate) fn mark_absent(&self, hook: Hook) {
+        self.absent.fetch_or(1 << hook.index(), Ordering::Relaxed);
+    }
+
+    /// Disposes it, on this thread, unless that was done or a call (perhaps a given-up one) is still inside.
+    pub(crate) fn dispose(&self, frame: &Frame, cap: Option<Duration>) -> Result<(), HookFailure> {
+        if self.inside.load(Ordering::Acquire) != 0 || self.disposed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let Some(dispose) = self.table.dispose else { return Ok(()) };
+        let setup = Setup { hook: Hook::Dispose, params: 0, session: Arc::default(), view: None, cap };
+        guarded(frame, setup, |call| dispose(self.pointer, call)).map(drop)
+    }
+}
+
+/// Makes an instance on this thread, guarded by `frame`.
+pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Result<Instance, HookFailure> {
+    let state_dir = core.state_dir(&key.agent);
+    // The last resort keeps no state, and must not depend on a folder that can be made.
+    if !core.inline {
+        std::fs::create_dir_all(&state_dir).map_err(|error| {
+            let reason = format!("its state folder {} cannot be made", state_dir.display());
+            core.failed(Hook::Factory, FailureKind::Error, reason, vec![error.to_string()])
+        })?;
+    }
+    let created = create(core, key, &state_dir, frame)?;
+    // SAFETY: a factory that returned OK wrote a table that lives as long as the library; null and misaligned are refused.
+    let table = match unsafe { receive::one(created.table, "the engine's table") } {
+        Ok(table) => *table,
+        Err(bad) => return Err(core.failed(Hook::Factory, FailureKind::InvalidResult, bad, Vec::new())),
+    };
+    let mut problems = Vec::new();
+    let info = match table.info {
+        None => {
+            problems.push("info() is missing".to_owned());
+            EngineInfo::default()
+        }
+        Some(info) => {
+            let setup = Setup { hook: Hook::Info, params: 0, session: session(key), view: None, cap: None };
+            match guarded(frame, setup, |call| info(created.instance, call))?.map(|sink| sink.output) {
+                Some(Output::Info(info)) => {
+                    if info.id.trim().is_empty() {
+                        problems.push("info.id is missing or blank".to_owned());
+                    }
+                    if info.name.trim().is_empty() {
+                        problems.push("info.name is missing or blank".to_owned());
+                    }
+                    info
+                }
+                _ => {
+                    problems.push("info() gave nothing".to_owned());
+                    EngineInfo::default()
+                }
+            }
+        }
+    };
+    for (name, there) in [
+        ("ingest()", table.ingest.is_some()),
+        ("assemble()", table.assemble.is_some()),
+        ("compact()", table.compact.is_some()),
+    ] {
+        if !there {
+            problems.push(format!("{name} is missing"));
+        }
+    }
+    let instance = Instance {
+        table,
+        pointer: created.instance,
+        info: Arc::new(info),
+        absent: Arc::clone(&core.absent),
+        inside: AtomicUsize::new(0),
+        disposed: AtomicBool::new(false),
+    };
+    if problems.is_empty() {
+        return Ok(instance);
+    }
+    // The half-built engine gets its last call; whatever that gives, the contract check is what failed.
+    let _ = instance.dispose(frame, None);
+    Err(core.breaks_contract(&problems))
+}
+
+fn session(key: &InstanceKey) -> Arc<SessionFacts> {
+    Arc::new(SessionFacts { agent: key.agent.clone(), ..SessionFacts::default() })
+}
+
+fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame) -> Result<InstanceV1, HookFailure> {
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let (agent_dir, state) = (core.agent_dir(&key.agent).map(|dir| path(&dir)), path(state_dir));
+    let workspace = key.workspace.as_deref().map(path);
+    let mut out = InstanceV1::NONE;
+    // The engine may hold on to `out` only until it returns, and this thread waits for that however long it takes.
+    let slot = &raw mut out;
+    let params = lend::has_params(Hook::Factory);
+    let setup = Setup { hook: Hook::Factory, params, session: session(key), view: None, cap: None };
+    let made = guarded(frame, setup, |call| {
+        let context = FactoryContextV1 {
+            host: call.host,
+            frame: call.frame,
+            engine_id: Str::new(&core.id),
+            config_json: Str::new(&core.config_json),
+            agent_dir: Str::opt(agent_dir.as_deref()),
+            workspace_dir: Str::opt(workspace.as_deref()),
+            state_dir: Str::new(&state),
+            fail: border::FACTORY_FAIL,
+        };
+        (core.factory.0.create)(core.factory.0.tag, &raw const context, slot)
+    })?;
+    match made {
+        Some(_) => Ok(out),
+        None => {
+            let reason = "the factory says that it is not implemented".to_owned();
+            Err(core.failed(Hook::Factory, FailureKind::Error, reason, Vec::new()))
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The quarantine latch: one per engine id, first failure wins, final for the process.
+
+use super::failure::DegradedCode;
+use serde::Serialize;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Why an engine is out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Quarantine {
+    /// Registered id of the engine.
+    pub engine: String,
+    /// Its owner: `core`, or the plugin's id; empty when nothing registered it.
+    pub owner: String,
+    /// Load stage or hook in which it failed.
+    pub at: String,
+    /// Closed code.
+    pub code: DegradedCode,
+    /// Diagnostic code, `CE` and three digits.
+    pub diagnostic: &'static str,
+    /// What is wrong, one line.
+    pub reason: String,
+    /// Why, outermost cause first.
+    pub causes: Vec<String>,
+    /// When, ms since the Unix epoch.
+    pub when_ms: i64,
+    /// What to do.
+    pub hint: String,
+    /// What serves instead since then; `none` under the strict policy.
+    pub serves: String,
+}
+
+/// Latches the first quarantine of an engine for good.
+#[derive(Debug, Default)]
+pub(crate) struct Latch(OnceLock<Quarantine>);
+
+impl Latch {
+    /// The quarantine; one atomic load, read before every call.
+    pub(crate) fn get(&self) -> Option<&Quarantine> {
+        self.0.get()
+    }
+
+    /// Latches, and says loudly what happens now. False when an earlier failure stands.
+    pub(crate) fn set(&self, quarantine: Quarantine) -> bool {
+        let mut first = false;
+        let record = self.0.get_or_init(|| {
+            first = true;
+            quarantine
+        });
+        if first {
+            announce(record);
+        }
+        first
+    }
+}
+
+/// The one loud line of a quarantine.
+pub(crate) fn announce(record: &Quarantine) {
+    let causes = record.causes.iter().map(|cause| format!("; cause: {cause}")).collect::<String>();
+    tracing::error!(
+        engine = %record.engine,
+        owner = %record.owner,
+        at = %record.at,
+        code = %record.code,
+        diagnostic = record.diagnostic,
+        "context engine \"{}\" (owner {}) failed in {}: {}{causes}. It is out until the gateway restarts; {} now. To do: {}",
+        record.engine,
+        if record.owner.is_empty() { "unknown" } else { &record.owner },
+        record.at,
+        record.reason,
+        if record.serves == "none" { "requests are refused".to_owned() } else { format!("\"{}\" serves", record.serves) },
+        record.hint,
+    );
+}
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(reason: &str) -> Quarantine {
+        Quarantine {
+            engine: "e".into(),
+            owner: "p".into(),
+            at: "assemble".into(),
+            code: DegradedCode::EngineQuarantined,
+            diagnostic: "CE310",
+            reason: reason.into(),
+            causes: Vec::new(),
+            when_ms: now_ms(),
+            hint: "restart".into(),
+            serves: "legacy".into(),
+        }
+    }
+
+    #[test]
+    fn the_first_failure_wins_for_good() {
+        let latch = Latch::default();
+        assert!(latch.get().is_none());
+        assert!(latch.set(record("first")));
+        assert!(!latch.set(record("second")));
+        assert_eq!(latch.get().map(|q| q.reason.as_str()), Some("first"));
+    }
+}

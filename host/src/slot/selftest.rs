@@ -1,0 +1,323 @@
+//! The self-test of an engine in the disposable child: built with its configuration, checked, each hook called once on a
+//! canned conversation, disposed. The calls are the same guarded calls as in the gateway.
+
+use super::call::host_table::HostTable;
+use super::core::{Deadlines, EngineCore, Registered};
+use super::engine::EngineRef;
+use super::facts::*;
+use super::failure::{FailureKind, HookFailure};
+use super::handoff;
+use super::hook::Hook;
+use super::instance::InstanceKey;
+use super::segment::{Segment, SegmentContext};
+use super::services::*;
+use super::slot::MAIN_AGENT;
+use crate::plugins::{Cause, Stage, StageFailure};
+use crate::transcript::{EngineOp, Message, Role, ToolCall, ToolFunction};
+use crate::worker::SelfTest;
+use engine_abi::wire::{EntryHeadV1, entry_flags, service, session_end, subagent_end, trigger};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Runs the self-test of one engine. Errors that an engine hands on from a host service do not count: most services of the
+/// child are only stand-ins.
+///
+/// # Errors
+///
+/// The first failure, under the stage that it belongs to.
+pub fn selftest(test: &SelfTest<'_>) -> Result<(), StageFailure> {
+    let registration = test.registration;
+    let registered = Registered {
+        id: registration.engine_id.clone(),
+        owner: registration.plugin_id.clone(),
+        factory: registration.factory,
+        config_json: registration.config_json.to_string(),
+        grants: Vec::new(),
+        host: HostTable::leak(&registration.plugin_id, &[], false),
+        core: false,
+    };
+    let deadlines = Deadlines::new(test.deadlines, Hook::Compact.default_deadline());
+    let core = EngineCore::new(registered, &deadlines, test.state_dir, None, Box::new(|_| "none".into()));
+    let key = InstanceKey { agent: MAIN_AGENT.into(), workspace: None };
+    let engine = EngineRef { core: Arc::clone(&core), key, info: Arc::default() };
+    let canned = Arc::new(Canned::default());
+    let context = |facts: SessionFacts| SegmentContext::new(facts, Arc::clone(&canned) as Arc<dyn HostServices>);
+
+    (test.progress)(Stage::Factory, Hook::Factory.name());
+    engine.segment_blocking(context(session()), |_| ()).map_err(|failure| staged(&failure))?;
+    let history = conversation();
+    for (hook, step) in STEPS {
+        (test.progress)(Stage::Contract, hook.name());
+        let history = history.clone();
+        let outcome = engine.segment_blocking(context(session()), move |segment| step(segment, &history));
+        match outcome.and_then(|inner| inner) {
+            Ok(()) => {}
+            Err(failure) if failure.kind == FailureKind::Service => {}
+            Err(failure) => return Err(staged(&failure)),
+        }
+    }
+    (test.progress)(Stage::Contract, Hook::Dispose.name());
+    let until = Instant::now() + deadlines.of(Hook::Dispose);
+    for instance in core.instances() {
+        if let Some(disposal) = handoff::dispose(&core, instance, until) {
+            disposal.finish().map_err(|failure| staged(&failure))?;
+        }
+    }
+    Ok(())
+}
+
+type Step = fn(&mut Segment, &Conversation) -> Result<(), HookFailure>;
+
+/// Each hook of a stored turn in its order, then those of an ephemeral one and the rest. What an engine has not is passed.
+const STEPS: [(Hook, Step); 12] = [
+    (Hook::Bootstrap, |s, _| s.bootstrap().map(drop)),
+    (Hook::Maintain, |s, _| s.maintain(trigger::BOOTSTRAP, false).map(drop)),
+    (Hook::Assemble, |s, c| s.assemble(&c.assemble()).map(drop)),
+    (Hook::CommitTurn, |s, c| s.commit_turn(&c.commit()).map(drop)),
+    (Hook::Compact, |s, c| s.compact(&c.compact()).map(drop)),
+    (Hook::Ingest, |s, c| c.turn().iter().try_for_each(|entry| s.ingest(entry).map(drop))),
+    (Hook::IngestBatch, |s, c| s.ingest_batch(&c.turn()).map(drop)),
+    (Hook::AfterTurn, |s, c| s.after_turn(&c.entries(), c.before, None).map(drop)),
+    (Hook::PrepareSubagentSpawn, |s, _| {
+        let spawn = SubagentSpawn {
+            parent_session_key: KEY.into(),
+            child_session_key: format!("{KEY}:child"),
+            ..SubagentSpawn::default()
+        };
+        match s.prepare_subagent_spawn(&spawn)? {
+            Some(handle) => s.rollback_subagent_spawn(handle).map(drop),
+            None => Ok(()),
+        }
+    }),
+    (Hook::OnSubagentEnded, |s, _| s.on_subagent_ended(&format!("{KEY}:child"), subagent_end::COMPLETED).map(drop)),
+    (Hook::Tools, |s, _| s.tools().map(drop)),
+    (Hook::OnSessionEnded, |s, _| s.on_session_ended(session_end::DELETED).map(drop)),
+];
+
+/// The stage and code of a failure.
+fn staged(failure: &HookFailure) -> StageFailure {
+    let cause = match (failure.hook, failure.kind) {
+        (Hook::Factory, FailureKind::Panic) => Cause::FactoryPanic,
+        (Hook::Factory, FailureKind::Deadline) => Cause::FactoryDeadline,
+        (Hook::Factory, FailureKind::InvalidResult) => Cause::FactoryNothing,
+        (Hook::Factory, _) => Cause::FactoryError,
+        (Hook::Info, FailureKind::InvalidResult) if failure.reason.contains("() is missing") => Cause::HookMissing,
+        (Hook::Info, FailureKind::InvalidResult) if failure.reason.contains("blank") => Cause::BlankInfo,
+        (Hook::Info, FailureKind::InvalidResult) => Cause::BadInfo,
+        (Hook::Info, _) => Cause::InfoFailed,
+        (_, FailureKind::Deadline) => Cause::SelfTestDeadline,
+        _ => Cause::SelfTest,
+    };
+    let staged = StageFailure::new(cause, format!("{}: {}", failure.hook, failure.reason));
+    failure.causes.iter().fold(staged, StageFailure::because)
+}
+
+const KEY: &str = "selftest";
+
+fn session() -> SessionFacts {
+    SessionFacts {
+        session_id: "00000000-0000-7000-8000-000000000000".into(),
+        session_key: Some(KEY.into()),
+        agent: MAIN_AGENT.into(),
+        store: Some(KEY.into()),
+        settings: Some(RuntimeSettings::default()),
+        token_budget: Some(8_000),
+        current_token_count: Some(120),
+        ..SessionFacts::default()
+    }
+}
+
+/// A short conversation with a tool pair; its last user message is the current turn.
+#[derive(Clone)]
+struct Conversation {
+    view: Arc<View>,
+    before: usize,
+}
+
+fn conversation() -> Conversation {
+    let mut call = Message::text_of(Role::Assistant, "");
+    call.tool_calls = vec![ToolCall {
+        id: "call_1".into(),
+        kind: "function".into(),
+        function: ToolFunction { name: "clock".into(), arguments: "{}".into() },
+    }];
+    let mut result = Message::text_of(Role::Tool, "12:00");
+    result.tool_call_id = Some("call_1".into());
+    let messages = [
+        Message::text_of(Role::User, "What time is it?"),
+        call,
+        result,
+        Message::text_of(Role::Assistant, "It is twelve."),
+        Message::text_of(Role::User, "My name is Ada. Remember it."),
+        Message::text_of(Role::Assistant, "I will, Ada."),
+        Message::text_of(Role::User, "What is my name?"),
+    ];
+    let before = messages.len() - 1;
+    let mut view = View::default();
+    for (number, message) in (1u64..).zip(messages) {
+        let text_bytes = u32::try_from(message.text().len()).unwrap_or(u32::MAX);
+        let flags = match message.role {
+            Role::User => entry_flags::TURN_START,
+            _ if !message.tool_calls.is_empty() => entry_flags::TOOL_CALLS,
+            _ => 0,
+        };
+        view.heads.push(EntryHeadV1 {
+            id: number,
+            time_ms: 1_700_000_000_000 + i64::try_from(number).unwrap_or(0) * 1_000,
+            tokens: 8 + text_bytes / 4,
+            role: message.role.code(),
+            flags,
+            text_bytes,
+        });
+        view.bodies.push(Arc::new(message));
+    }
+    Conversation { view: Arc::new(view), before }
+}
+
+impl Conversation {
+    fn entries(&self) -> Vec<EntryRef> {
+        let rows = self.view.heads.iter().zip(&self.view.bodies);
+        rows.map(|(head, body)| EntryRef { head: *head, message: Arc::clone(body) }).collect()
+    }
+
+    fn turn(&self) -> Vec<EntryRef> {
+        self.entries().split_off(self.before)
+    }
+
+    fn assemble(&self) -> AssembleInput {
+        let prompt = self.turn().first().map(|entry| PromptInput {
+            entry_id: entry.head.id,
+            tokens: u64::from(entry.head.tokens),
+            message: Arc::clone(&entry.message),
+        });
+        AssembleInput {
+            view: Arc::clone(&self.view),
+            len: self.before,
+            prompt,
+            system_tokens: 0,
+            available_tools: vec!["clock".into()],
+            model: Some("selftest".into()),
+            citations_mode: 0,
+        }
+    }
+
+    fn commit(&self) -> CommitInput {
+        let entries = self.turn();
+        let anchor = |entry: Option<&EntryRef>| Anchor {
+            entry_id: entry.map_or(0, |entry| entry.head.id),
+            raw_seq: entry.map_or(0, |entry| entry.head.id),
+            ..Anchor::default()
+        };
+        CommitInput {
+            advancement_key: format!("{KEY}:1"),
+            logical_turn_id: format!("{KEY}:turn"),
+            admission: anchor(entries.first()),
+            terminal: anchor(entries.last()),
+            entries,
+        }
+    }
+
+    fn compact(&self) -> CompactArgs {
+        CompactArgs {
+            view: Arc::clone(&self.view),
+            len: self.before,
+            force: false,
+            target: 0,
+            trigger: trigger::MANUAL,
+            attempt: 1,
+            max_attempts: 1,
+            force_reason: 0,
+            custom_instructions: None,
+            token_budget: Some(8_000),
+            current_token_count: Some(120),
+        }
+    }
+}
+
+/// Stand-ins for the services: rough token counts, a store in memory, an empty transcript, a compaction that does nothing.
+#[derive(Default)]
+struct Canned {
+    store: Mutex<BTreeMap<(bool, Vec<u8>), Vec<u8>>>,
+}
+
+impl HostServices for Canned {
+    fn available(&self, id: &str) -> bool {
+        matches!(id, service::TOKENS | service::STORE | service::TRANSCRIPT | service::COMPACTION | service::MEMORY)
+    }
+
+    fn count_tokens(&self, _: &CallScope<'_>, text: &str) -> Result<TokenCount, ServiceError> {
+        Ok(TokenCount { tokens: text.len().div_ceil(4) as u64, estimated: true })
+    }
+
+    fn delegate_compaction(&self, _: &CallScope<'_>, args: CompactArgs) -> Result<CompactOutput, ServiceError> {
+        Ok(CompactOutput {
+            ok: true,
+            reason: Some("nothing to compact".into()),
+            tokens_before: args.current_token_count,
+            ..CompactOutput::default()
+        })
+    }
+
+    fn read_transcript(&self, _: &CallScope<'_>, _: CursorRequest) -> Result<CursorPage, ServiceError> {
+        Ok(CursorPage { cursor: Some("0".into()), ..CursorPage::default() })
+    }
+
+    fn rewrite(&self, _: &CallScope<'_>, _: Vec<Replacement>) -> Result<MaintainOutput, ServiceError> {
+        Ok(MaintainOutput { reason: Some("no changed matching message entries".into()), ..MaintainOutput::default() })
+    }
+
+    fn memory_prompt(&self, _: &CallScope<'_>, _: MemoryPromptArgs) -> Result<Option<String>, ServiceError> {
+        Ok(None)
+    }
+
+    fn memory_search(&self, _: &CallScope<'_>, _: &str, _: usize) -> Result<Vec<MemoryHit>, ServiceError> {
+        Ok(Vec::new())
+    }
+
+    fn store_get(&self, _: &CallScope<'_>, own: bool, key: &[u8]) -> Result<Option<Vec<u8>>, ServiceError> {
+        Ok(self.store.lock().unwrap_or_else(PoisonError::into_inner).get(&(own, key.to_vec())).cloned())
+    }
+
+    fn store_scan(
+        &self,
+        _: &CallScope<'_>,
+        own: bool,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ServiceError> {
+        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = |key: &[u8]| key.starts_with(prefix) && after.is_none_or(|after| key > after);
+        let pairs = store.iter().filter(|((scope, key), _)| *scope == own && wanted(key));
+        Ok(pairs.map(|((_, key), value)| (key.clone(), value.clone())).take(limit).collect())
+    }
+
+    fn store_batch(&self, _: &CallScope<'_>, ops: Vec<StoreOp>) -> Result<(), ServiceError> {
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = store.clone();
+        for StoreOp { engine_scope: own, op } in ops {
+            let holds = match op {
+                EngineOp::Put(key, value) => {
+                    next.insert((own, key), value);
+                    true
+                }
+                EngineOp::Delete(key) => {
+                    next.remove(&(own, key));
+                    true
+                }
+                EngineOp::DeletePrefix(prefix) => {
+                    next.retain(|(scope, key), _| *scope != own || !key.starts_with(&prefix));
+                    true
+                }
+                EngineOp::RequireAbsent(key) => !next.contains_key(&(own, key)),
+                EngineOp::RequireEqual(key, value) => next.get(&(own, key)) == Some(&value),
+            };
+            if !holds {
+                return Err(ServiceError::new(ServiceStatus::Refused, "a requirement of the batch does not hold"));
+            }
+        }
+        *store = next;
+        Ok(())
+    }
+}

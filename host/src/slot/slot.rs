@@ -1,0 +1,315 @@
+//! The slot: the engines that are known, the chain of each agent, and the one resolver.
+
+use super::call::host_table::HostTable;
+use super::core::{Deadlines, EngineCore, Registered};
+use super::engine::{EngineInfo, EngineRef, Operation, bit_names, durable};
+use super::failure::{DegradedCode, Passed, SlotError};
+use super::instance::InstanceKey;
+use super::latch::Quarantine;
+use super::lease::{ExecutionHost, Lease, LeaseRequest};
+use super::registry::{Owners, RegisterError};
+use super::services::NoServices;
+use crate::config::{Config, OnFailure};
+use crate::plugins::{PluginReport, RawFactory};
+use engine_abi::wire::capability;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Weak};
+
+/// Id of the built-in engine.
+pub const LEGACY: &str = "legacy";
+/// Owner of what is linked statically.
+pub const CORE: &str = "core";
+/// Agent of sessions whose key names none.
+pub const MAIN_AGENT: &str = "main";
+
+/// What the slot knows of an id.
+#[derive(Debug, Clone)]
+pub(crate) enum Known {
+    /// Registered.
+    Engine(Arc<EngineCore>),
+    /// Its plugin is switched off.
+    Disabled { plugin: String, reason: String },
+    /// Missing, or refused at a load stage.
+    Out(Arc<Quarantine>),
+}
+
+/// Who serves the context engine slot.
+pub struct Slot {
+    pub(crate) config: Config,
+    pub(crate) chain: Vec<String>,
+    pub(crate) agents: BTreeMap<String, Vec<String>>,
+    pub(crate) host: ExecutionHost,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) known: RwLock<BTreeMap<String, Known>>,
+    owners: Mutex<Owners>,
+    tables: Mutex<BTreeMap<String, HostTable>>,
+    pub(crate) reports: RwLock<Vec<PluginReport>>,
+    /// Threads that the loader has given up.
+    pub(crate) abandoned_by_loader: std::sync::atomic::AtomicUsize,
+    me: Weak<Slot>,
+    runtime: tokio::runtime::Handle,
+}
+
+impl Slot {
+    /// A slot that knows `legacy`.
+    ///
+    /// `runtime` keeps watch over hooks whose caller has gone.
+    pub fn new(config: &Config, runtime: tokio::runtime::Handle) -> Arc<Slot> {
+        let slot = Arc::new_cyclic(|me| Slot {
+            chain: chain(&config.plugins.slots.context_engine),
+            agents: config
+                .agents
+                .iter()
+                .filter(|(_, agent)| !agent.slots.context_engine.is_empty())
+                .map(|(id, agent)| (id.clone(), chain(&agent.slots.context_engine)))
+                .collect(),
+            host: embedded_host(config),
+            deadlines: Deadlines::from_config(config),
+            known: RwLock::default(),
+            owners: Mutex::default(),
+            tables: Mutex::default(),
+            reports: RwLock::default(),
+            abandoned_by_loader: std::sync::atomic::AtomicUsize::new(0),
+            me: Weak::clone(me),
+            runtime,
+            config: config.clone(),
+        });
+        // The first claim of this id, so nothing can stand in its way; and its factory cannot fail.
+        let _ = slot.add(CORE, LEGACY, RawFactory(crate::legacy::factory()), "{}", &[], true);
+        slot.make_instance(LEGACY, MAIN_AGENT, Arc::new(NoServices));
+        slot
+    }
+
+    /// Registers an engine that is linked statically, for tests and benches: guarded and handed off like any other.
+    ///
+    /// # Errors
+    ///
+    /// [`RegisterError`].
+    pub fn register(&self, owner: &str, id: &str, factory: RawFactory, config_json: &str) -> Result<(), RegisterError> {
+        self.add(owner, id, factory, config_json, &[], false)
+    }
+
+    pub(crate) fn add(
+        &self,
+        owner: &str,
+        id: &str,
+        factory: RawFactory,
+        config_json: &str,
+        grants: &[String],
+        inline: bool,
+    ) -> Result<(), RegisterError> {
+        self.claim(id, owner)?;
+        let registered = Registered {
+            id: id.to_owned(),
+            owner: owner.to_owned(),
+            factory,
+            config_json: config_json.to_owned(),
+            grants: grants.to_vec(),
+            host: self.host_table(owner, grants),
+            core: inline,
+        };
+        let me = Weak::clone(&self.me);
+        let successor =
+            Box::new(move |id: &str| me.upgrade().map_or_else(|| LEGACY.to_owned(), |slot| slot.successor(id)));
+        let runtime = Some(self.runtime.clone());
+        let state_dir = &self.config.gateway.state_dir;
+        let core = EngineCore::new(registered, &self.deadlines, state_dir, runtime, successor);
+        // The first registration stays: a refresh by the same owner is off.
+        self.known_mut().entry(id.to_owned()).or_insert(Known::Engine(core));
+        Ok(())
+    }
+
+    pub(crate) fn weak(&self) -> Weak<Slot> {
+        Weak::clone(&self.me)
+    }
+
+    /// Gives an id to an owner.
+    pub(crate) fn claim(&self, id: &str, owner: &str) -> Result<(), RegisterError> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner).claim(id, owner)
+    }
+
+    /// The host's table of an owner; the same for all its engines.
+    pub(crate) fn host_table(&self, owner: &str, grants: &[String]) -> HostTable {
+        let llm = self.host.capabilities & capability::RUNTIME_LLM_COMPLETE != 0;
+        let mut tables: MutexGuard<'_, _> = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        *tables.entry(owner.to_owned()).or_insert_with(|| HostTable::leak(owner, grants, llm))
+    }
+
+    pub(crate) fn known(&self) -> RwLockReadGuard<'_, BTreeMap<String, Known>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn known_mut(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Known>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The chain of an agent as the operator wrote it.
+    pub(crate) fn chain_of(&self, agent: &str) -> &[String] {
+        self.agents.get(agent).unwrap_or(&self.chain)
+    }
+
+    pub(crate) fn strict(&self) -> bool {
+        self.config.plugins.context_engine_policy.on_failure == OnFailure::Strict
+    }
+
+    /// The chain with `legacy` at its end where the policy lets it serve.
+    pub(crate) fn candidates_of(&self, agent: &str) -> Vec<&str> {
+        let mut ids: Vec<&str> = self.chain_of(agent).iter().map(String::as_str).collect();
+        if !self.strict() && !ids.contains(&LEGACY) {
+            ids.push(LEGACY);
+        }
+        ids
+    }
+
+    /// Every id that some chain lists.
+    pub(crate) fn wanted(&self) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        let all = self.chain.iter().chain(self.agents.values().flatten());
+        all.filter(|id| *id != LEGACY && seen.insert(id.as_str())).cloned().collect()
+    }
+
+    /// What serves the gateway's chain when `id` is out: for the line that tells so.
+    pub(crate) fn successor(&self, id: &str) -> String {
+        let known = self.known();
+        let serves = |candidate: &&str| {
+            *candidate != id && matches!(known.get(*candidate), Some(Known::Engine(core)) if core.latch.get().is_none())
+        };
+        self.candidates_of(MAIN_AGENT).into_iter().find(serves).unwrap_or("none").to_owned()
+    }
+
+    /// The ordered candidates for one logical turn or operation.
+    ///
+    /// # Errors
+    ///
+    /// [`SlotError::HostRequirement`] when the first engine that could serve requires what the host has not, and
+    /// [`SlotError::Strict`] when none can serve and the policy is strict.
+    pub fn lease(&self, request: &LeaseRequest) -> Result<Lease, SlotError> {
+        let host = request.host.as_ref().unwrap_or(&self.host);
+        let ids = self.candidates_of(&request.agent);
+        let mut lease = Lease::empty(ids.first().copied().unwrap_or(LEGACY), self.strict());
+        for id in ids {
+            let (core, info) = match self.find(id) {
+                Ok(found) => found,
+                Err((code, reason)) => {
+                    lease.skip(Passed { engine: id.to_owned(), code, reason });
+                    continue;
+                }
+            };
+            if request.stored && !durable(&info, &core) {
+                let reason =
+                    "it does not declare both transcript semantics and commitTurn, which a stored session needs";
+                let code = DegradedCode::DurableSemanticsMissing;
+                lease.skip(Passed { engine: id.to_owned(), code, reason: reason.into() });
+                continue;
+            }
+            if let Some(refusal) = unmet(id, &info, request.operation, host) {
+                if lease.is_empty() {
+                    return Err(refusal);
+                }
+                lease.note(id, refusal.to_string());
+                continue;
+            }
+            let workspace = request.workspace.clone().or_else(|| self.workspace_of(&request.agent));
+            let key = InstanceKey { agent: request.agent.clone(), workspace };
+            lease.push(EngineRef { core, key, info });
+        }
+        lease.ready()
+    }
+
+    pub(crate) fn workspace_of(&self, agent: &str) -> Option<PathBuf> {
+        self.config.agents.get(agent).and_then(|agent| agent.workspace_dir.clone())
+    }
+
+    /// The engine of an id, or why it cannot serve.
+    fn find(&self, id: &str) -> Result<(Arc<EngineCore>, Arc<EngineInfo>), (DegradedCode, String)> {
+        let known = self.known();
+        match known.get(id) {
+            Some(Known::Engine(core)) => match (core.latch.get(), core.info()) {
+                (Some(record), _) => Err((record.code, format!("it failed in {}: {}", record.at, record.reason))),
+                (None, Some(info)) => Ok((Arc::clone(core), Arc::clone(info))),
+                (None, None) => Err((DegradedCode::EngineRefused, "it has no instance yet".into())),
+            },
+            Some(Known::Disabled { plugin, reason }) => {
+                Err((DegradedCode::EngineDisabled, format!("its plugin {plugin} is switched off: {reason}")))
+            }
+            Some(Known::Out(record)) => Err((record.code, format!("{}: {}", record.at, record.reason))),
+            None => Err((DegradedCode::EngineMissing, "no such engine is registered".into())),
+        }
+    }
+
+    /// The engine of one agent by its id, whatever the slot's value: for a replay. `None` when it cannot serve.
+    pub fn engine(&self, agent: &str, id: &str) -> Option<EngineRef> {
+        let (core, info) = self.find(id).ok()?;
+        let key = InstanceKey { agent: agent.to_owned(), workspace: self.workspace_of(agent) };
+        Some(EngineRef { core, key, info })
+    }
+
+    /// Id of the engine that serves stored turns of this agent now; "none" when the policy refuses them.
+    pub fn effective(&self, agent: &str) -> String {
+        match self.lease(&LeaseRequest::turn(agent, true)) {
+            Ok(lease) => lease.engine().id().to_owned(),
+            Err(_) => "none".to_owned(),
+        }
+    }
+
+    /// The embedded host of this gateway and its capabilities.
+    pub fn host(&self) -> &ExecutionHost {
+        &self.host
+    }
+}
+
+impl std::fmt::Debug for Slot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Slot").field("chain", &self.chain).finish_non_exhaustive()
+    }
+}
+
+/// A slot value as a chain: blank and "none" mean `legacy`, the second mention of an id means nothing.
+fn chain(value: &[String]) -> Vec<String> {
+    let mut chain: Vec<String> = Vec::new();
+    for id in value {
+        let id = match id.trim() {
+            "" | "none" => LEGACY,
+            id => id,
+        };
+        if !chain.iter().any(|known| known == id) {
+            chain.push(id.to_owned());
+        }
+    }
+    if chain.is_empty() {
+        chain.push(LEGACY.to_owned());
+    }
+    chain
+}
+
+fn embedded_host(config: &Config) -> ExecutionHost {
+    let always = capability::BOOTSTRAP
+        | capability::ASSEMBLE_BEFORE_PROMPT
+        | capability::AFTER_TURN
+        | capability::MAINTAIN
+        | capability::COMPACT;
+    let llm = if config.model.provider == "offline" { 0 } else { capability::RUNTIME_LLM_COMPLETE };
+    ExecutionHost {
+        id: "engineroom-embedded".into(),
+        label: "Engineroom embedded runner".into(),
+        capabilities: always | llm,
+    }
+}
+
+/// What the host lacks of an engine's requirements.
+fn unmet(id: &str, info: &EngineInfo, operation: Operation, host: &ExecutionHost) -> Option<SlotError> {
+    let requirement = info.host_requirements.iter().find(|requirement| {
+        requirement.operation == operation && requirement.required_capabilities & !host.capabilities != 0
+    })?;
+    let names = |bits: u32| bit_names(bits, &capability::NAMES);
+    Some(SlotError::HostRequirement {
+        engine: id.to_owned(),
+        operation: operation.name(),
+        host: host.label.clone(),
+        missing: names(requirement.required_capabilities & !host.capabilities),
+        required: names(requirement.required_capabilities),
+        offered: names(host.capabilities),
+        message: requirement.unsupported_message.clone(),
+    })
+}

@@ -1,0 +1,181 @@
+//! Start and stop: the listed libraries are loaded, first instances made; at the end every instance is disposed.
+
+use super::call::host_table::log_line;
+use super::core::EngineCore;
+use super::engine::EngineRef;
+use super::facts::SessionFacts;
+use super::failure::DegradedCode;
+use super::handoff;
+use super::instance::InstanceKey;
+use super::latch::{Quarantine, announce, now_ms};
+use super::segment::SegmentContext;
+use super::services::HostServices;
+use super::slot::{Known, LEGACY, MAIN_AGENT, Slot};
+use crate::plugins::{self, EngineOutcome, Kind, OutcomeState, RegistrarPort, Registration};
+use engine_abi::wire::HostV1;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// The slot as a registering library meets it.
+struct Registrar(Weak<Slot>);
+
+impl RegistrarPort for Registrar {
+    fn register(&self, kind: Kind, id: &str, plugin_id: &str) -> Result<(), String> {
+        let slot = self.0.upgrade().ok_or_else(|| "the gateway is stopping".to_owned())?;
+        match kind {
+            Kind::Engine => slot.claim(id, plugin_id).map_err(|error| error.to_string()),
+            // The memory slot has no provider yet; ids of providers are a namespace of their own.
+            Kind::Memory => Ok(()),
+        }
+    }
+
+    fn log(&self, plugin_id: &str, level: u32, target: &str, message: &str) {
+        log_line(plugin_id, "", "register", level, target, message);
+    }
+
+    fn host_table(&self, plugin_id: &str) -> *const HostV1 {
+        match self.0.upgrade() {
+            Some(slot) => slot.host_table(plugin_id, &slot.grants_of(plugin_id)).pointer(),
+            None => super::call::host_table::HostTable::leak(plugin_id, &[], false).pointer(),
+        }
+    }
+}
+
+impl Slot {
+    /// Loads the libraries that the slots list and makes the first instances, whose factories may call `services`. Never
+    /// fails: what fails is quarantined and told. Blocks, at most for the configured deadlines.
+    pub fn start(&self, services: &Arc<dyn HostServices>) {
+        let wanted: Vec<String> = {
+            let known = self.known();
+            self.wanted().into_iter().filter(|id| !known.contains_key(id)).collect()
+        };
+        let registrar: Arc<dyn RegistrarPort> = Arc::new(Registrar(self.weak()));
+        let loaded = plugins::load(&self.config, &wanted, &registrar);
+        self.abandoned_by_loader.fetch_add(loaded.abandoned, Ordering::Relaxed);
+        for registration in &loaded.registrations {
+            self.take(registration);
+        }
+        *self.reports.write().unwrap_or_else(PoisonError::into_inner) = loaded.reports;
+        for outcome in loaded.engines {
+            self.settle(outcome);
+        }
+        // At once, so that a factory that hangs does not hold up the others.
+        let listed = self.listed();
+        std::thread::scope(|scope| {
+            for (id, agent) in &listed {
+                scope.spawn(move || self.make_instance(id, agent, Arc::clone(services)));
+            }
+        });
+    }
+
+    fn take(&self, registration: &Registration) {
+        let (plugin, id) = (&registration.plugin_id, &registration.engine_id);
+        let grants = self.grants_of(plugin);
+        let added = self.add(plugin, id, registration.factory, &registration.config_json, &grants, false);
+        if let Err(error) = added {
+            tracing::error!(engine = %id, plugin = %plugin, "{error}");
+        }
+    }
+
+    /// Grants of a plugin's entry.
+    fn grants_of(&self, plugin: &str) -> Vec<String> {
+        self.config.plugins.entries.get(plugin).map(|entry| entry.grants.clone()).unwrap_or_default()
+    }
+
+    /// Keeps why a listed engine did not come.
+    fn settle(&self, outcome: EngineOutcome) {
+        let id = outcome.engine_id.clone();
+        let code = match &outcome.state {
+            OutcomeState::Registered => return,
+            OutcomeState::Disabled { reason } => {
+                let plugin = outcome.plugin_id.clone().unwrap_or_default();
+                tracing::warn!(engine = %id, plugin = %plugin, "the selected engine \"{id}\" is switched off: {reason}");
+                self.known_mut().entry(id).or_insert(Known::Disabled { plugin, reason: reason.clone() });
+                return;
+            }
+            OutcomeState::Missing => DegradedCode::EngineMissing,
+            OutcomeState::Refused => DegradedCode::EngineRefused,
+        };
+        let record = Quarantine {
+            engine: id.clone(),
+            owner: outcome.plugin_id.clone().unwrap_or_default(),
+            at: outcome.failure.as_ref().map_or("discover", |failure| failure.stage.as_str()).to_owned(),
+            code,
+            diagnostic: outcome.failure.as_ref().map_or("CE304", |failure| failure.code),
+            reason: outcome.failure.as_ref().map_or_else(|| code.as_str().to_owned(), |f| f.message.clone()),
+            causes: outcome.failure.as_ref().map(|failure| failure.causes.clone()).unwrap_or_default(),
+            when_ms: now_ms(),
+            hint: outcome.failure.as_ref().map_or_else(|| code.hint().to_owned(), |failure| failure.hint.clone()),
+            serves: self.successor(&id),
+        };
+        announce(&record);
+        self.known_mut().insert(id, Known::Out(Arc::new(record)));
+    }
+
+    /// Every engine of a chain with the agent whose instance is made first.
+    fn listed(&self) -> Vec<(String, String)> {
+        let main = self.chain.iter().map(|id| (id.clone(), MAIN_AGENT.to_owned()));
+        let agents = self.agents.iter().flat_map(|(agent, ids)| ids.iter().map(|id| (id.clone(), agent.clone())));
+        main.chain(agents).filter(|(id, _)| id != LEGACY).collect()
+    }
+
+    /// Makes an instance. A failure is latched where it happens.
+    pub(crate) fn make_instance(&self, id: &str, agent: &str, services: Arc<dyn HostServices>) {
+        let core = match self.known().get(id) {
+            Some(Known::Engine(core)) => Arc::clone(core),
+            _ => return,
+        };
+        let key = InstanceKey { agent: agent.to_owned(), workspace: self.workspace_of(agent) };
+        let engine = EngineRef { core, key, info: Arc::default() };
+        let facts = SessionFacts { agent: agent.to_owned(), ..SessionFacts::default() };
+        if let Err(failure) = engine.segment_blocking(SegmentContext::new(facts, services), |_| ()) {
+            tracing::debug!(engine = %id, agent, "no instance: {failure}");
+        }
+    }
+
+    /// Disposes every instance that no call is inside of, and refuses further calls. Takes at most `limit` and a short grace.
+    /// False when a call was ever abandoned: then the process must end with [`super::exit_now`].
+    pub fn dispose_all(&self, limit: Duration) -> bool {
+        let engines: Vec<Arc<EngineCore>> = self.engines();
+        for core in &engines {
+            core.closing.store(true, Ordering::Release);
+        }
+        let until = Instant::now() + limit;
+        let waiting: Vec<_> = engines
+            .iter()
+            .flat_map(|core| core.instances().into_iter().map(move |instance| (core, instance)))
+            .filter_map(|(core, instance)| handoff::dispose(core, instance, until))
+            .collect();
+        for wait in waiting {
+            if let Err(failure) = wait.finish() {
+                tracing::warn!("{failure}");
+            }
+        }
+        self.abandoned() == 0
+    }
+
+    /// All registered engines.
+    pub(crate) fn engines(&self) -> Vec<Arc<EngineCore>> {
+        let engine = |known: &Known| match known {
+            Known::Engine(core) => Some(Arc::clone(core)),
+            _ => None,
+        };
+        self.known().values().filter_map(engine).collect()
+    }
+
+    /// Calls that were ever abandoned, those of the loader included.
+    pub fn abandoned(&self) -> usize {
+        let hooks: u64 = self.engines().iter().map(|core| core.stats.abandoned.load(Ordering::Relaxed)).sum();
+        usize::try_from(hooks).unwrap_or(usize::MAX) + self.abandoned_by_loader.load(Ordering::Relaxed)
+    }
+
+    /// Files that differ from what this process started with: a restart is due. Reads only what looks different; blocks.
+    pub fn restart_due(&self) -> Vec<String> {
+        let reports = self.reports.read().unwrap_or_else(PoisonError::into_inner);
+        plugins::changes(&self.config.plugins, &reports)
+            .into_iter()
+            .map(|change| change.file.display().to_string())
+            .collect()
+    }
+}

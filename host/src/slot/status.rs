@@ -1,0 +1,287 @@
+//! What `/api/engines`, `doctor` and the metrics show of the slot.
+
+use super::core::EngineCore;
+use super::engine::{EngineInfo, durable};
+use super::failure::DegradedCode;
+use super::hook::Hook;
+use super::latch::Quarantine;
+use super::lease::{Degraded, ExecutionHost, LeaseRequest};
+use super::slot::{Known, LEGACY, MAIN_AGENT, Slot};
+use super::stats::{EstimateStatus, HookStatus};
+use crate::plugins::PluginReport;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+/// The whole slot.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SlotStatus {
+    /// "fallback" or "strict".
+    pub on_failure: &'static str,
+    /// The chain as the operator wrote it.
+    pub chain: Vec<String>,
+    /// Engine that serves stored turns now; "none" when the policy refuses them.
+    pub effective: String,
+    /// Why it is not the first of the chain.
+    pub degraded: Option<Degraded>,
+    /// Agents with a chain of their own.
+    pub agents: BTreeMap<String, AgentStatus>,
+    /// Every engine that is registered or listed, by id.
+    pub engines: Vec<EngineStatus>,
+    /// Every file that was found.
+    pub plugins: Vec<PluginReport>,
+    /// Calls that were ever abandoned: when not 0, the process ends without destructors.
+    pub abandoned: usize,
+    /// The executing host.
+    pub host: ExecutionHost,
+}
+
+/// An agent with a chain of its own.
+#[derive(Debug, Clone, Serialize)]
+pub struct AgentStatus {
+    /// Its chain.
+    pub chain: Vec<String>,
+    /// Engine that serves its stored turns now.
+    pub effective: String,
+}
+
+/// State of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineState {
+    /// Registered, without an instance; or its plugin is switched off.
+    Declared,
+    /// Loaded, contract checked.
+    Ready,
+    /// Missing, refused, or failed; final for this process.
+    Quarantined,
+}
+
+/// One engine.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EngineStatus {
+    /// Registered id.
+    pub id: String,
+    /// Its owner: `core`, the plugin's id, or empty when nothing registered it.
+    pub owner: String,
+    /// State.
+    pub state: EngineState,
+    /// Code of the state, when it is not ready.
+    pub code: Option<DegradedCode>,
+    /// Why it is not ready, in words.
+    pub reason: Option<String>,
+    /// True when some chain lists it.
+    pub listed: bool,
+    /// True when it serves stored turns of the main agent now.
+    pub effective: bool,
+    /// True when it can serve stored turns.
+    pub durable: bool,
+    /// `info`.
+    pub info: Option<EngineInfo>,
+    /// Hooks that it has.
+    pub has: Vec<Hook>,
+    /// Why it is out.
+    pub quarantine: Option<Quarantine>,
+    /// Things worth knowing that stop nothing.
+    pub warnings: Vec<String>,
+    /// Library, when it comes from one.
+    pub library: Option<LibraryStatus>,
+    /// Instances.
+    pub instances: usize,
+    /// Threads that may take its work.
+    pub threads: usize,
+    /// Calls that were abandoned.
+    pub abandoned: u64,
+    /// Abandoned calls that have not come back.
+    pub abandoned_live: u64,
+    /// Pushes after a deadline.
+    pub late_pushes: u64,
+    /// Service calls after a deadline.
+    pub late_service_calls: u64,
+    /// Calls that failed with an error of a host service.
+    pub service_errors: u64,
+    /// Answers over their budget.
+    pub over_budget: u64,
+    /// `estimatedTokens` beside the host's count.
+    pub estimates: Option<EstimateStatus>,
+    /// Calls by hook.
+    pub hooks: BTreeMap<&'static str, HookStatus>,
+}
+
+/// The library of an engine.
+#[derive(Debug, Clone, Serialize)]
+pub struct LibraryStatus {
+    /// Where it was found.
+    pub file: PathBuf,
+    /// SHA-256 of what was inspected.
+    pub sha256: Option<String>,
+    /// The private copy that runs.
+    pub staged: Option<PathBuf>,
+    /// Version of the plugin, as its manifest says.
+    pub version: Option<String>,
+}
+
+impl Slot {
+    /// Everything for `/api/engines` and `doctor`.
+    pub fn status(&self) -> SlotStatus {
+        let (effective, degraded) = match self.lease(&LeaseRequest::turn(MAIN_AGENT, true)) {
+            Ok(lease) => (lease.engine().id().to_owned(), lease.degraded()),
+            Err(_) => ("none".to_owned(), self.first_reason()),
+        };
+        let reports = self.reports.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let wanted = self.wanted();
+        let listed = |id: &str| wanted.iter().any(|known| known == id) || self.chain.iter().any(|known| known == id);
+        let known: Vec<(String, Known)> = self.known().iter().map(|(id, known)| (id.clone(), known.clone())).collect();
+        let engines = known
+            .into_iter()
+            .map(|(id, known)| {
+                let mut status = match known {
+                    Known::Engine(core) => of_engine(&core),
+                    Known::Disabled { plugin, reason } => EngineStatus {
+                        code: Some(DegradedCode::EngineDisabled),
+                        reason: Some(reason),
+                        ..blank(&id, &plugin, EngineState::Declared)
+                    },
+                    Known::Out(record) => EngineStatus {
+                        code: Some(record.code),
+                        reason: Some(record.reason.clone()),
+                        quarantine: Some((*record).clone()),
+                        ..blank(&id, &record.owner, EngineState::Quarantined)
+                    },
+                };
+                status.listed = listed(&id);
+                status.effective = id == effective;
+                status.library = library(&reports, &status.owner);
+                status
+            })
+            .collect();
+        SlotStatus {
+            on_failure: if self.strict() { "strict" } else { "fallback" },
+            chain: self.chain.clone(),
+            effective,
+            degraded,
+            agents: self
+                .agents
+                .iter()
+                .map(|(agent, chain)| {
+                    (agent.clone(), AgentStatus { chain: chain.clone(), effective: self.effective(agent) })
+                })
+                .collect(),
+            engines,
+            plugins: reports,
+            abandoned: self.abandoned(),
+            host: self.host().clone(),
+        }
+    }
+
+    /// Why the first of the chain cannot serve, when nobody can.
+    fn first_reason(&self) -> Option<Degraded> {
+        match self.lease(&LeaseRequest::turn(MAIN_AGENT, true)) {
+            Err(super::failure::SlotError::Strict { passed }) => passed.into_iter().next().map(|first| Degraded {
+                code: first.code,
+                engine: first.engine,
+                reason: first.reason,
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn blank(id: &str, owner: &str, state: EngineState) -> EngineStatus {
+    EngineStatus {
+        id: id.to_owned(),
+        owner: owner.to_owned(),
+        state,
+        code: None,
+        reason: None,
+        listed: false,
+        effective: false,
+        durable: false,
+        info: None,
+        has: Vec::new(),
+        quarantine: None,
+        warnings: Vec::new(),
+        library: None,
+        instances: 0,
+        threads: 0,
+        abandoned: 0,
+        abandoned_live: 0,
+        late_pushes: 0,
+        late_service_calls: 0,
+        service_errors: 0,
+        over_budget: 0,
+        estimates: None,
+        hooks: BTreeMap::new(),
+    }
+}
+
+fn of_engine(core: &Arc<EngineCore>) -> EngineStatus {
+    let stats = &core.stats;
+    let quarantine = core.latch.get().cloned();
+    let info = core.info().map(|info| (**info).clone());
+    let state = match (&quarantine, &info) {
+        (Some(_), _) => EngineState::Quarantined,
+        (None, Some(_)) => EngineState::Ready,
+        (None, None) => EngineState::Declared,
+    };
+    let durable = info.as_ref().is_some_and(|info| durable(info, core));
+    let estimates = stats.estimates();
+    let mut warnings = Vec::new();
+    if state == EngineState::Ready && !durable {
+        warnings.push(
+            "stored sessions pass it over (durable-semantics-missing): it declares not both transcript semantics, \
+             or has no commitTurn"
+                .to_owned(),
+        );
+    }
+    if let Some(estimates) = estimates.as_ref().filter(|estimates| estimates.off > 0) {
+        warnings.push(format!(
+            "estimatedTokens was off by more than 25 % in {} of {} assembled prompts (last: {} estimated, {} counted)",
+            estimates.off, estimates.count, estimates.last_estimated, estimates.last_counted
+        ));
+    }
+    if info.as_ref().is_some_and(|info| info.background_maintenance) && !core.has(Hook::Maintain) {
+        warnings.push("it asks for background maintenance but has no maintain".to_owned());
+    }
+    let late = stats.late_pushes.load(Relaxed) + stats.late_service_calls.load(Relaxed);
+    if late > 0 {
+        warnings.push(format!("{late} pushes and service calls came after their deadline and changed nothing"));
+    }
+    EngineStatus {
+        code: quarantine.as_ref().map(|record| record.code),
+        reason: quarantine.as_ref().map(|record| format!("{} failed: {}", record.at, record.reason)),
+        durable,
+        has: Hook::ALL.into_iter().filter(|hook| *hook != Hook::Factory && core.has(*hook)).collect(),
+        info,
+        quarantine,
+        warnings,
+        instances: core.instances().len(),
+        threads: core.pool.threads(),
+        abandoned: stats.abandoned.load(Relaxed),
+        abandoned_live: stats.abandoned_live.load(Relaxed),
+        late_pushes: stats.late_pushes.load(Relaxed),
+        late_service_calls: stats.late_service_calls.load(Relaxed),
+        service_errors: stats.service_errors(),
+        over_budget: stats.over_budget.load(Relaxed),
+        estimates,
+        hooks: stats.hooks(),
+        ..blank(&core.id, &core.owner, state)
+    }
+}
+
+fn library(reports: &[PluginReport], owner: &str) -> Option<LibraryStatus> {
+    if owner.is_empty() || owner == LEGACY {
+        return None;
+    }
+    let report = reports.iter().find(|report| report.plugin_id.as_deref() == Some(owner))?;
+    Some(LibraryStatus {
+        file: report.file.clone(),
+        sha256: report.sha256.clone(),
+        staged: report.staged.clone(),
+        version: report.manifest.as_ref().and_then(|manifest| manifest.version.clone()),
+    })
+}
