@@ -1,0 +1,200 @@
+//! Why a model call failed.
+
+use super::ProviderSaid;
+use crate::diagnostic::Diagnostic;
+use engine_abi::wire::reason_code;
+use serde_json::Value;
+use std::time::Duration;
+
+/// What was being waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// The first byte of the answer.
+    FirstByte,
+    /// The next byte of an answer that has begun.
+    NextByte,
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Phase::FirstByte => "the first byte of its answer",
+            Phase::NextByte => "the next byte of its answer",
+        })
+    }
+}
+
+/// A failed model call. Where the provider answered, what it said is kept.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The prompt does not fit into the model's window.
+    #[error("the prompt is too long for the model: {said}")]
+    Overflow {
+        /// The window in tokens, where the provider names it.
+        limit: Option<u64>,
+        /// What the provider said.
+        said: Box<ProviderSaid>,
+    },
+    /// Too many requests or tokens, or no quota.
+    #[error("the model endpoint limits the rate: {said}")]
+    RateLimit {
+        /// When the provider wants to be asked again.
+        retry_after: Option<Duration>,
+        /// True when waiting will not help: the quota is used up.
+        exhausted: bool,
+        /// What the provider said.
+        said: Box<ProviderSaid>,
+    },
+    /// The key is missing, wrong, or may not do this.
+    #[error("the model endpoint refuses the key: {said}")]
+    Auth {
+        /// What the provider said.
+        said: Box<ProviderSaid>,
+    },
+    /// Nothing came in time.
+    #[error("the model did not send {phase} within {after_ms} ms")]
+    Timeout {
+        /// What was awaited.
+        phase: Phase,
+        /// How long, in ms.
+        after_ms: u64,
+    },
+    /// No connection, a broken one, or a server-side failure.
+    #[error("the model endpoint is not available: {message}")]
+    Unavailable {
+        /// The cause.
+        message: String,
+        /// What the provider said, where it said something.
+        said: Option<Box<ProviderSaid>>,
+    },
+    /// The provider refuses the request itself.
+    #[error("the model refuses the request: {said}")]
+    BadRequest {
+        /// What the provider said.
+        said: Box<ProviderSaid>,
+    },
+    /// The answer is not what the dialect promises.
+    #[error("the model's answer cannot be read: {0}")]
+    Protocol(String),
+    /// The caller went away.
+    #[error("the model call was cancelled")]
+    Cancelled,
+    /// The configuration of the model cannot be used.
+    #[error("the model's configuration cannot be used: {0}")]
+    Config(String),
+}
+
+impl ModelError {
+    /// What the provider said, where it answered.
+    pub fn said(&self) -> Option<&ProviderSaid> {
+        match self {
+            ModelError::Overflow { said, .. }
+            | ModelError::RateLimit { said, .. }
+            | ModelError::Auth { said }
+            | ModelError::BadRequest { said } => Some(said),
+            ModelError::Unavailable { said, .. } => said.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The provider's body, where it answered.
+    pub fn body(&self) -> Option<&Value> {
+        self.said().map(|said| &said.body)
+    }
+
+    /// Status for the gateway's own reply. A refused key is the gateway's fault, not the client's: 502.
+    pub fn http_status(&self) -> u16 {
+        match self {
+            ModelError::Overflow { .. } => 400,
+            ModelError::RateLimit { .. } => 429,
+            ModelError::Timeout { .. } => 504,
+            ModelError::Unavailable { said: Some(said), .. } if matches!(said.status, 503 | 529) => 503,
+            ModelError::Auth { .. } | ModelError::Unavailable { .. } | ModelError::Protocol(_) => 502,
+            ModelError::BadRequest { said } if (400..500).contains(&said.status) => said.status,
+            ModelError::BadRequest { .. } => 400,
+            ModelError::Cancelled => 499,
+            ModelError::Config(_) => 500,
+        }
+    }
+
+    /// The closed reason code of the runtime settings.
+    pub fn reason_code(&self) -> u32 {
+        match self {
+            ModelError::Overflow { .. } => reason_code::CONTEXT_OVERFLOW,
+            ModelError::RateLimit { .. } => reason_code::RATE_LIMITED,
+            ModelError::Timeout { .. } => reason_code::PROVIDER_TIMEOUT,
+            ModelError::Unavailable { .. } | ModelError::Auth { .. } => reason_code::PROVIDER_UNAVAILABLE,
+            _ => reason_code::UNKNOWN,
+        }
+    }
+
+    /// One word for metrics and for the `code` of an OpenAI error.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ModelError::Overflow { .. } => "context_length_exceeded",
+            ModelError::RateLimit { .. } => "rate_limit_exceeded",
+            ModelError::Auth { .. } => "model_auth",
+            ModelError::Timeout { .. } => "model_timeout",
+            ModelError::Unavailable { .. } => "model_unavailable",
+            ModelError::BadRequest { .. } => "bad_request",
+            ModelError::Protocol(_) => "model_protocol",
+            ModelError::Cancelled => "cancelled",
+            ModelError::Config(_) => "model_config",
+        }
+    }
+
+    /// True when the prompt was too long.
+    pub fn is_overflow(&self) -> bool {
+        matches!(self, ModelError::Overflow { .. })
+    }
+
+    /// When to try again, as the provider wants it.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            ModelError::RateLimit { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// True when the same request may succeed a moment later. Only to be asked before the first byte.
+    pub fn transient(&self) -> bool {
+        matches!(self, ModelError::RateLimit { exhausted: false, .. } | ModelError::Unavailable { .. })
+    }
+}
+
+impl Diagnostic for ModelError {
+    fn code(&self) -> &'static str {
+        match self {
+            ModelError::Overflow { .. } => "CE501",
+            ModelError::RateLimit { .. } => "CE502",
+            ModelError::Auth { .. } => "CE503",
+            ModelError::Timeout { .. } => "CE504",
+            ModelError::Unavailable { .. } => "CE505",
+            ModelError::BadRequest { .. } => "CE506",
+            ModelError::Protocol(_) => "CE507",
+            ModelError::Cancelled => "CE508",
+            ModelError::Config(_) => "CE509",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            ModelError::Overflow { limit: Some(limit), .. } => {
+                format!("[model] context_window should be at most {limit}, the window that the endpoint names")
+            }
+            ModelError::Overflow { .. } => "set [model] context_window to the model's real window".into(),
+            ModelError::RateLimit { exhausted: true, .. } => {
+                "the quota is used up: look at the provider's billing".into()
+            }
+            ModelError::Auth { .. } => "set [model] api_key_env to a variable that holds a valid key".into(),
+            ModelError::Timeout { .. } => "raise [model] timeout_ms, or use a faster model".into(),
+            ModelError::Unavailable { .. } => "check that the endpoint at [model] base_url is running".into(),
+            ModelError::Protocol(_) => {
+                "check that [model] base_url is an OpenAI-compatible endpoint, up to and including /v1".into()
+            }
+            ModelError::Config(_) => "look at [model] in plugins.toml".into(),
+            _ => return None,
+        })
+    }
+}
