@@ -39,6 +39,11 @@ impl Error {
         }
     }
 
+    /// A panic that was caught before the guard's end.
+    pub(crate) fn panic(message: String) -> Error {
+        Error { message, status: status::PANIC, service_token: 0 }
+    }
+
     /// The sink did not take a result.
     pub(crate) fn sink(status: u32) -> Error {
         let message = format!("the host did not take the result (status {status})");

@@ -43,7 +43,7 @@ pub(crate) fn guarded(frame: *const FrameV1, work: impl FnOnce() -> Result<()>, 
 
 /// Runs `work` and gives the message of its panic, if it panics.
 pub(crate) fn quietly(work: impl FnOnce()) -> Result<()> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Error::new(contained(payload)))
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Error::panic(contained(payload)))
 }
 
 /// The message of a panic. The payload is forgotten: its drop is the engine's code and may panic again.

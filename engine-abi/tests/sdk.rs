@@ -147,7 +147,7 @@ fn panics_are_contained_wherever_they_start() {
     let failure = notes(r#"{"mode": "dispose panics"}"#).dispose().unwrap_err();
     assert_eq!(failure.reason, "panicked: dispose panics");
     let failure = notes(r#"{"mode": "drop panics"}"#).dispose().unwrap_err();
-    assert_eq!(failure.reason, "panicked: the drop panics");
+    assert_eq!((failure.status, failure.reason.as_str()), (status::PANIC, "panicked: the drop panics"));
 }
 
 #[test]
