@@ -2,11 +2,12 @@
 
 use crate::codes::Committed;
 use crate::context::{Context, Factory};
-use crate::results::{Assembly, Bootstrapped, Compaction, Info, Maintained, Tool, ToolReply};
-use crate::view::{
-    AfterTurn, AssembleRequest, CommitTurn, CompactRequest, Entry, MaintainRequest, SessionEnded, SubagentEnded,
+use crate::request::{
+    AfterTurn, AssembleRequest, CommitTurn, CompactRequest, MaintainRequest, SessionEnded, SubagentEnded,
     SubagentSpawn, ToolRequest,
 };
+use crate::results::{Assembly, Bootstrapped, Compaction, Info, Maintained, Tool, ToolReply};
+use crate::view::Entry;
 use crate::{Error, Result};
 
 /// How an engine takes in accepted turns. Decides whether stored sessions reach it: without durable turns the next durable

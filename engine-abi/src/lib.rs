@@ -45,6 +45,7 @@
 //! | `testing` (feature of the same name) | authors: a small host for tests |
 //! | [`host`], [`manifest`] | the gateway: reading and checking a library |
 
+mod asked;
 mod codes;
 mod context;
 mod engine;
@@ -56,6 +57,7 @@ pub mod host;
 mod log;
 pub mod manifest;
 mod raw;
+mod request;
 mod results;
 mod services;
 mod store;
@@ -70,15 +72,17 @@ pub use engine::{Commit, ContextEngine, Hooks};
 pub use engine_abi_macros::hooks;
 pub use engine_abi_wire as wire;
 // What most engines want beside this crate, so that it stays the only one that they must name.
+pub use asked::{CursorRequest, LlmReply, LlmRequest, MemoryHit, Page, Tokens};
 pub use error::{Error, Result, ServiceError};
+pub use request::{
+    AfterTurn, Anchor, AssembleArgs, AssembleRequest, CommitTurn, CompactArgs, CompactRequest, MaintainRequest, Prompt,
+    SessionEnded, SubagentEnded, SubagentSpawn, ToolRequest,
+};
 pub use results::{Assembly, Bootstrapped, Compaction, Info, Maintained, Successor, Tool, ToolReply};
-pub use services::{CursorRequest, LlmReply, LlmRequest, MemoryHit, Page, Tokens};
 pub use store::{Pair, Store};
 pub use table::{factory, table};
 pub use view::{
-    AfterTurn, Anchor, AssembleArgs, AssembleRequest, Body, CommitTurn, CompactArgs, CompactRequest, Entry, Head,
-    History, Lent, MaintainRequest, Message, Prompt, PromptCache, RuntimeSettings, Session, SessionEnded,
-    SessionTarget, SubagentEnded, SubagentSpawn, ToolCall, ToolRequest,
+    Body, Entry, Head, History, Lent, Message, PromptCache, RuntimeSettings, Session, SessionTarget, ToolCall,
 };
 pub use {serde, serde_json, tracing};
 

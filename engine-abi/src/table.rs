@@ -4,7 +4,8 @@
 use crate::context::{Context, Factory};
 use crate::engine::{Commit, ContextEngine};
 use crate::guard::{guarded, quietly};
-use crate::view::{self, AssembleRequest, CompactRequest, Entry};
+use crate::request::{AssembleRequest, CompactRequest, SubagentSpawn};
+use crate::view::Entry;
 use crate::wire::{self, CallV1, EngineV1, FactoryContextV1, FactoryV1, InstanceV1, SessionV1, Str, semantics};
 use crate::{Error, Result};
 
@@ -198,7 +199,7 @@ extern "C" fn prepare<E: ContextEngine>(
 ) -> u32 {
     hook::<E>(instance, call, std::ptr::null(), |engine, context, sink| {
         // SAFETY: the host lends valid arguments until the hook returns; the view is a transparent wrapper.
-        let spawn: &view::SubagentSpawn = unsafe { &*args.cast() };
+        let spawn: &SubagentSpawn = unsafe { &*args.cast() };
         let handle = engine.prepare_subagent_spawn(context, spawn)?;
         context.flush()?;
         let result = wire::PrepareSubagentResultV1 { rollback_handle: handle.unwrap_or(0) };

@@ -25,10 +25,12 @@
 #![allow(unsafe_code, reason = "plays the host: lends pointers to an engine's functions and reads what they push")]
 
 mod frame;
+mod services;
 
 use crate::wire::{self, CallV1, EntryPointV1, FactoryV1, FrameV1, InstanceV1, Str, status};
-pub use frame::{Assembled, Compacted, Failure, InfoSeen, Piece, logged};
+pub use frame::{Assembled, Compacted, Failure, InfoSeen, Piece};
 use frame::{Frame, SINK};
+pub use services::logged;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -143,7 +145,7 @@ impl Engine {
         let shared = Arc::new(Shared::default());
         let frame = Frame::new(&shared, &[], None);
         let context = wire::FactoryContextV1 {
-            host: frame::host(),
+            host: services::host(),
             frame: frame.as_wire(),
             engine_id: Str::new("test"),
             config_json: Str::new(config_json),
