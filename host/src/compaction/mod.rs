@@ -1,9 +1,28 @@
 //! The built-in compaction, and the projection of history.
 //!
-//! Nothing here knows which engine is active, and nothing here writes: what is to be stored is handed back to the caller.
+//! [`Projection`] turns the stored branch into the [`View`] that engines choose from; [`compact`] replaces its older part by a
+//! summary; [`trim_to_fit`] is what is left when nothing else made a prompt fit. Nothing here knows which engine is active,
+//! and nothing here writes: what is to be stored is handed back to the caller.
 
+mod boundary;
+mod compact;
+mod pairing;
 mod plan;
+mod projection;
+mod prune;
+mod sanitize;
+mod summary;
+mod trim;
 mod view;
 
+pub use boundary::summary_message;
+pub use compact::{CompactInput, CompactionError, Outcome, compact};
+pub use pairing::close_open_calls;
 pub use plan::{CutPlan, plan, reason};
+pub use projection::{Projection, ProjectionPolicy};
+pub use summary::{ModelSummarizer, NoModel, Summarizer, SummaryPrompt};
+pub use trim::trim_to_fit;
 pub use view::{Attached, PromptItem, Sent, View, pairs_whole};
+
+#[cfg(test)]
+mod tests;

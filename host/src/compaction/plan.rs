@@ -54,8 +54,12 @@ pub fn plan(
         return Err(reason::ALREADY_COMPACTED);
     }
     let total = view.tokens(first..until);
+    // A cut may leave half as much again, so after one there must be more than that, or each call would cut once more.
+    if first == 1 && total <= keep_recent_tokens.saturating_add(keep_recent_tokens / 2) {
+        return Err(reason::ALREADY_COMPACTED);
+    }
     if total <= keep_recent_tokens {
-        return Err(if first == 1 { reason::ALREADY_COMPACTED } else { reason::BELOW_THRESHOLD });
+        return Err(reason::BELOW_THRESHOLD);
     }
     let mut index = choose(view, first, until, keep_recent_tokens.max(1));
     if let Some(id) = must_keep_from {
@@ -103,6 +107,7 @@ fn choose(view: &View, first: usize, until: usize, keep: u64) -> usize {
             break;
         }
     }
+    let next_is_clean = view.heads.get(until).is_some_and(|head| head.role != Role::Tool.code());
     let turns = || candidates.iter().filter(|candidate| candidate.turn);
     let enough = |c: &&Candidate| c.kept >= keep && c.kept <= most;
     let half = |c: &&Candidate| c.kept < keep && c.kept >= keep / 2;
@@ -112,8 +117,8 @@ fn choose(view: &View, first: usize, until: usize, keep: u64) -> usize {
         .or_else(|| candidates.iter().find(enough))
         .or_else(|| candidates.iter().rev().find(|c| c.kept < keep))
         // One row, or one call with its results, is longer than what may stay: it stays alone when nothing follows it, ...
-        .or_else(|| if until < view.len() { None } else { candidates.first() })
+        .or_else(|| if next_is_clean { None } else { candidates.first() })
         .map(|candidate| candidate.index)
         // ... and else goes into the summary, since the turn that is being answered follows.
-        .unwrap_or(if until < view.len() { until } else { first })
+        .unwrap_or(if next_is_clean { until } else { first })
 }

@@ -153,7 +153,6 @@ impl View {
     }
 
     /// Adds a row.
-    #[allow(dead_code, reason = "the projection comes next")]
     pub(super) fn push(&mut self, head: EntryHeadV1, body: Arc<Message>) {
         debug_assert!(self.heads.last().is_none_or(|last| last.id < head.id), "ids rise along a branch");
         self.heads.push(head);
@@ -162,7 +161,6 @@ impl View {
 
     /// Attaches a result behind row `index`, in the place of the host's own for the same call when there is one.
     /// Gives the change of the row's tokens.
-    #[allow(dead_code, reason = "the projection comes next")]
     pub(super) fn attach(&mut self, index: usize, result: Attached) -> i64 {
         let Some(head) = self.heads.get_mut(index) else { return 0 };
         let list = self.attached.entry(index).or_default();
@@ -212,7 +210,6 @@ pub fn pairs_whole<'a>(messages: impl IntoIterator<Item = &'a Message>, open_tai
 }
 
 /// A token count that cannot leave its type.
-#[allow(dead_code, reason = "the projection comes next")]
 pub(super) fn clamp(tokens: i64) -> u32 {
     u32::try_from(tokens.max(0)).unwrap_or(u32::MAX)
 }
