@@ -1,1 +1,7 @@
-//! Tracing, metrics, health.
+//! Tracing and metrics. No global but the tracing subscriber, which its library wants to be one.
+
+mod metrics;
+mod tracing_init;
+
+pub use metrics::{InFlight, METRICS_TYPE, Metrics};
+pub use tracing_init::{LogFormat, init_tracing};

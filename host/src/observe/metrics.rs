@@ -1,0 +1,283 @@
+//! Everything that is counted, in one struct that the rooms are handed.
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Content type of [`Metrics::render`].
+pub const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Labels<const N: usize> = [(&'static str, String); N];
+type Counters<const N: usize> = Family<Labels<N>, Counter>;
+type Seconds<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
+
+/// The counters of one gateway. Every method is cheap and never blocks on anything but a short lock.
+///
+/// Labels hold only closed sets and ids from the configuration: engines, hooks, codes, routes. Never a session or a text.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    turns: Counters<2>,
+    turn_seconds: Histogram,
+    hooks: Seconds<2>,
+    hook_failures: Counters<3>,
+    over_budget: Counters<1>,
+    model_calls: Counters<2>,
+    model_first_byte: Histogram,
+    tokens: Counters<1>,
+    compactions: Counters<3>,
+    waiting: Gauge,
+    running: Gauge,
+    commits: Histogram,
+    commit_failures: Counter,
+    plugin_failures: Counters<2>,
+    abandoned: Gauge,
+    sessions: Gauge,
+    disk_bytes: Gauge,
+    requests: Counters<2>,
+    start_seconds: Gauge<f64, AtomicU64>,
+}
+
+/// From 2 µs to about 34 s, each four times the one before.
+fn short() -> Histogram {
+    Histogram::new((0..13).map(|n| 2e-6 * 4f64.powi(n)))
+}
+
+/// From 1 ms to about 2 minutes, each about twice the one before.
+fn long() -> Histogram {
+    Histogram::new([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 120.0])
+}
+
+fn seconds<const N: usize>() -> Seconds<N> {
+    Family::new_with_constructor(short as fn() -> Histogram)
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Metrics::new()
+    }
+}
+
+impl Metrics {
+    /// All at zero.
+    pub fn new() -> Metrics {
+        let mut metrics = Metrics {
+            registry: Registry::with_prefix("engineroom"),
+            turns: Family::default(),
+            turn_seconds: long(),
+            hooks: seconds(),
+            hook_failures: Family::default(),
+            over_budget: Family::default(),
+            model_calls: Family::default(),
+            model_first_byte: long(),
+            tokens: Family::default(),
+            compactions: Family::default(),
+            waiting: Gauge::default(),
+            running: Gauge::default(),
+            commits: short(),
+            commit_failures: Counter::default(),
+            plugin_failures: Family::default(),
+            abandoned: Gauge::default(),
+            sessions: Gauge::default(),
+            disk_bytes: Gauge::default(),
+            requests: Family::default(),
+            start_seconds: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let r = &mut self.registry;
+        r.register("turns", "Turns answered, by the engine that served and the degraded code", self.turns.clone());
+        r.register_with_unit("turn", "Time of a whole turn", Unit::Seconds, self.turn_seconds.clone());
+        r.register_with_unit("hook", "Time of a call of an engine", Unit::Seconds, self.hooks.clone());
+        r.register("hook_failures", "Failed calls of an engine, by degraded code", self.hook_failures.clone());
+        r.register("over_budget", "Assemblies that were longer than the budget", self.over_budget.clone());
+        r.register("model_calls", "Calls of the model, by outcome", self.model_calls.clone());
+        r.register_with_unit(
+            "model_first_byte",
+            "Time to the model's first byte",
+            Unit::Seconds,
+            self.model_first_byte.clone(),
+        );
+        r.register("tokens", "Tokens as the provider counted them, by kind", self.tokens.clone());
+        r.register("compactions", "Compactions, by maker, trigger and outcome", self.compactions.clone());
+        r.register("turns_waiting", "Turns that wait for their session", self.waiting.clone());
+        r.register("turns_running", "Turns that run", self.running.clone());
+        r.register_with_unit("store_commit", "Time of a durable commit", Unit::Seconds, self.commits.clone());
+        r.register("store_commit_failures", "Commits that failed", self.commit_failures.clone());
+        r.register("plugin_stage_failures", "Libraries that a load stage refused", self.plugin_failures.clone());
+        r.register("abandoned_threads", "Threads that hang in an engine now", self.abandoned.clone());
+        r.register("sessions", "Sessions in the store", self.sessions.clone());
+        r.register_with_unit("store_disk", "Size of the store", Unit::Bytes, self.disk_bytes.clone());
+        r.register("http_requests", "Requests, by route and status", self.requests.clone());
+        r.register_with_unit("start", "Time from start to ready", Unit::Seconds, self.start_seconds.clone());
+    }
+
+    /// A turn was answered. `degraded` is the closed code, where it is not the selected engine.
+    pub fn turn(&self, engine: &str, degraded: Option<&str>, time: Duration) {
+        self.turns.get_or_create(&[("engine", engine.into()), ("degraded", degraded.unwrap_or("none").into())]).inc();
+        self.turn_seconds.observe(time.as_secs_f64());
+    }
+
+    /// A hook returned, well or not.
+    pub fn hook(&self, engine: &str, hook: &str, time: Duration) {
+        self.hooks.get_or_create(&[("engine", engine.into()), ("hook", hook.into())]).observe(time.as_secs_f64());
+    }
+
+    /// A hook failed; `code` is the degraded code.
+    pub fn hook_failed(&self, engine: &str, hook: &str, code: &str) {
+        self.hook_failures
+            .get_or_create(&[("engine", engine.into()), ("hook", hook.into()), ("code", code.into())])
+            .inc();
+    }
+
+    /// An assembly was longer than its budget.
+    pub fn over_budget(&self, engine: &str) {
+        self.over_budget.get_or_create(&[("engine", engine.into())]).inc();
+    }
+
+    /// A model call ended: "ok", or [`ModelError::kind`](crate::model::ModelError::kind).
+    pub fn model_call(&self, provider: &str, outcome: &str) {
+        self.model_calls.get_or_create(&[("provider", provider.into()), ("outcome", outcome.into())]).inc();
+    }
+
+    /// The model's first byte came.
+    pub fn model_first_byte(&self, time: Duration) {
+        self.model_first_byte.observe(time.as_secs_f64());
+    }
+
+    /// Tokens of a call; `kind` is "prompt", "completion" or "cached".
+    pub fn tokens(&self, kind: &'static str, number: u64) {
+        self.tokens.get_or_create(&[("kind", kind.into())]).inc_by(number);
+    }
+
+    /// A compaction ended; `by` is the engine or "builtin", `outcome` is "compacted", "nothing" or "failed".
+    pub fn compaction(&self, by: &str, trigger: &str, outcome: &str) {
+        self.compactions
+            .get_or_create(&[("by", by.into()), ("trigger", trigger.into()), ("outcome", outcome.into())])
+            .inc();
+    }
+
+    /// Counts a turn as waiting for its session until the guard is dropped.
+    pub fn waiting(&self) -> InFlight {
+        InFlight::new(&self.waiting)
+    }
+
+    /// Counts a turn as running until the guard is dropped.
+    pub fn running(&self) -> InFlight {
+        InFlight::new(&self.running)
+    }
+
+    /// A durable commit ended well.
+    pub fn commit(&self, time: Duration) {
+        self.commits.observe(time.as_secs_f64());
+    }
+
+    /// A commit failed.
+    pub fn commit_failed(&self) {
+        self.commit_failures.inc();
+    }
+
+    /// A load stage refused a library.
+    pub fn plugin_failed(&self, stage: &str, code: &str) {
+        self.plugin_failures.get_or_create(&[("stage", stage.to_lowercase()), ("code", code.into())]).inc();
+    }
+
+    /// Threads that hang in an engine now.
+    pub fn set_abandoned(&self, number: usize) {
+        self.abandoned.set(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    /// Size of the store.
+    pub fn set_store(&self, sessions: u64, disk_bytes: u64) {
+        self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
+        self.disk_bytes.set(i64::try_from(disk_bytes).unwrap_or(i64::MAX));
+    }
+
+    /// A request was answered. `route` is the pattern, never the path.
+    pub fn request(&self, route: &str, status: u16) {
+        self.requests.get_or_create(&[("route", route.into()), ("status", status.to_string())]).inc();
+    }
+
+    /// The gateway is ready.
+    pub fn started(&self, time: Duration) {
+        self.start_seconds.set(time.as_secs_f64());
+    }
+
+    /// All of them, in the text format that Prometheus reads ([`METRICS_TYPE`]).
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing into a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// Something that is going on; over when it is dropped.
+#[derive(Debug)]
+pub struct InFlight(Gauge);
+
+impl InFlight {
+    fn new(gauge: &Gauge) -> InFlight {
+        gauge.inc();
+        InFlight(gauge.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(metrics: &Metrics, line: &str) -> Option<f64> {
+        let text = metrics.render();
+        text.lines().find_map(|row| row.strip_prefix(line)?.trim().parse().ok())
+    }
+
+    #[test]
+    fn what_is_counted_is_rendered_with_its_labels() {
+        let metrics = Metrics::new();
+        metrics.turn("window", None, Duration::from_millis(3));
+        metrics.turn("window", None, Duration::from_millis(3));
+        metrics.turn("legacy", Some("deadline"), Duration::from_millis(3));
+        metrics.hook("window", "assemble", Duration::from_micros(7));
+        metrics.hook_failed("window", "assemble", "deadline");
+        metrics.tokens("prompt", 120);
+        metrics.request("/v1/models", 200);
+        metrics.plugin_failed("Probe", "CE250");
+        assert_eq!(value(&metrics, "engineroom_turns_total{engine=\"window\",degraded=\"none\"}"), Some(2.0));
+        assert_eq!(value(&metrics, "engineroom_turns_total{engine=\"legacy\",degraded=\"deadline\"}"), Some(1.0));
+        assert_eq!(value(&metrics, "engineroom_turn_seconds_count"), Some(3.0));
+        assert_eq!(value(&metrics, "engineroom_hook_seconds_count{engine=\"window\",hook=\"assemble\"}"), Some(1.0));
+        assert_eq!(value(&metrics, "engineroom_tokens_total{kind=\"prompt\"}"), Some(120.0));
+        assert_eq!(
+            value(&metrics, "engineroom_plugin_stage_failures_total{stage=\"probe\",code=\"CE250\"}"),
+            Some(1.0)
+        );
+        assert!(metrics.render().ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn a_guard_counts_while_it_lives() {
+        let metrics = Metrics::new();
+        let first = metrics.waiting();
+        let second = metrics.waiting();
+        assert_eq!(value(&metrics, "engineroom_turns_waiting"), Some(2.0));
+        drop(first);
+        assert_eq!(value(&metrics, "engineroom_turns_waiting"), Some(1.0));
+        drop(second);
+        assert_eq!(value(&metrics, "engineroom_turns_waiting"), Some(0.0));
+    }
+}
