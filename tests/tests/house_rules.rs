@@ -1,0 +1,95 @@
+//! Rules of the house that no lint knows.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Every Rust file below `folder`, as a path from the root.
+fn rust_files(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![root().join(folder)];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("target") {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found.push(path.strip_prefix(root()).unwrap().to_string_lossy().into_owned());
+            }
+        }
+    }
+    assert!(!found.is_empty());
+    found
+}
+
+#[test]
+fn the_readme_shows_the_window_engine_as_it_is_and_it_is_short() {
+    let source = read("engines/window/src/lib.rs");
+    assert!(source.lines().count() <= 120, "window is what authors read first: {} lines", source.lines().count());
+    let readme = read("README.md");
+    let shown = readme
+        .split("<!-- window:begin -->\n```rust\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```\n<!-- window:end -->").next());
+    let shown = shown.expect("README.md has the block");
+    assert!(shown == source, "README.md does not show engines/window/src/lib.rs as it is");
+}
+
+#[test]
+fn unsafe_lives_only_where_the_architecture_says() {
+    let allowed = ["host/src/plugins/load", "host/src/slot/", "host/src/worker/"];
+    for file in rust_files("host/src") {
+        let text = read(&file);
+        let is_unsafe = text.contains("allow(unsafe_code") || text.contains("expect(unsafe_code");
+        assert!(!is_unsafe || allowed.iter().any(|place| file.starts_with(place)), "{file} allows unsafe code");
+    }
+    for folder in ["engines/window/src", "xtask", "benches"] {
+        for file in rust_files(folder) {
+            assert!(!read(&file).contains("allow(unsafe_code"), "{file} allows unsafe code");
+        }
+    }
+}
+
+#[test]
+fn the_rooms_know_only_what_is_below_them() {
+    // Room, and the rooms that it must not name.
+    let rules: &[(&str, &[&str])] = &[
+        ("transcript", &["turn", "slot", "plugins", "api", "cli", "gateway", "legacy", "model", "compaction"]),
+        ("model", &["turn", "slot", "plugins", "api", "cli", "gateway", "legacy", "compaction"]),
+        ("compaction", &["turn", "slot", "plugins", "api", "cli", "gateway", "legacy"]),
+        (
+            "config",
+            &["turn", "slot", "plugins", "api", "cli", "gateway", "legacy", "model", "compaction", "transcript"],
+        ),
+        ("plugins", &["turn", "api", "cli", "gateway", "legacy", "model", "compaction", "transcript"]),
+        ("slot", &["turn", "api", "cli", "gateway", "model"]),
+        ("legacy", &["turn", "api", "cli", "gateway", "plugins", "model", "compaction", "transcript"]),
+        ("turn", &["api", "cli", "gateway", "plugins"]),
+        ("gateway", &["cli"]),
+        ("api", &["cli"]),
+    ];
+    for (room, above) in rules {
+        for file in rust_files(&format!("host/src/{room}")) {
+            let text = read(&file);
+            // Tests may look anywhere.
+            let text = text.split("#[cfg(test)]").next().unwrap();
+            if file.contains("test") {
+                continue;
+            }
+            for other in *above {
+                let climbs = text.lines().any(|line| {
+                    let code = line.split("//").next().unwrap();
+                    code.contains(&format!("crate::{other}::")) || code.contains(&format!("crate::{{{other}::"))
+                });
+                assert!(!climbs, "{file} (room {room}) names the room {other}");
+            }
+        }
+    }
+}
