@@ -1,1 +1,15 @@
-fn main(){}
+//! The program: the probe's child when it is started as one, else the command line.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    // First of all: the child runs a library that nobody has tried yet, and must start fast, alone, with nothing set up.
+    if args.next().is_some_and(|first| first == engineroom::worker::PROBE_ARGUMENT) {
+        let args: Vec<OsString> = args.collect();
+        let code = engineroom::worker::run_child(&args, &engineroom::slot::selftest);
+        return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+    }
+    engineroom::cli::main()
+}

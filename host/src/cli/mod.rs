@@ -1,1 +1,74 @@
 //! The door for people: the command line.
+//!
+//! ```text
+//!  args ──► context (configuration, running gateway?) ──► one module a command ──► door ──► HTTP, or the same routes here
+//!                                                              └──► out: results to stdout, the rest to stderr
+//! ```
+//!
+//! No command holds a rule about engines or turns: it asks a gateway and renders what it says.
+
+mod args;
+mod context;
+mod doctor;
+mod door;
+mod error;
+mod out;
+mod plugins;
+mod running;
+mod sse;
+
+pub use args::*;
+pub use error::{CliError, Verdict};
+
+use clap::Parser;
+use context::Context;
+use out::Out;
+use std::process::ExitCode;
+
+/// Parses the command line, runs the command, and gives the exit code. Builds the runtime.
+pub fn main() -> ExitCode {
+    // Clap prints usage and help itself, and ends with 2 or 0.
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Verdict::Wrong.code()));
+        }
+    };
+    let out = Out::new(cli.common.json);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(source) => return ExitCode::from(out.error(&CliError::Start { what: "the runtime", source }).code()),
+    };
+    let (verdict, threads_left_behind) = match Context::load(&cli.common, &overrides(&cli), out) {
+        Ok(context) => {
+            let verdict = runtime.block_on(run(&context, cli.command)).unwrap_or_else(|error| out.error(&error));
+            (verdict, context.threads_left_behind())
+        }
+        Err(error) => (out.error(&error), false),
+    };
+    if threads_left_behind {
+        crate::slot::exit_now(i32::from(verdict.code()));
+    }
+    // What is left on the runtime waits for nothing that matters: a terminal, or a connection that is idle.
+    runtime.shutdown_background();
+    ExitCode::from(verdict.code())
+}
+
+/// Flags of the command that stand for values of the configuration.
+fn overrides(cli: &Cli) -> crate::config::Overrides {
+    let mut overrides = cli.common.overrides();
+    if let Command::Gateway(GatewayArgs { listen: Some(listen) }) = &cli.command {
+        overrides.set("--listen", "gateway.listen", listen.as_str());
+    }
+    overrides
+}
+
+async fn run(context: &Context, command: Command) -> Result<Verdict, CliError> {
+    match command {
+        Command::Doctor => doctor::run(context).await,
+        Command::Plugins(command) => plugins::run(context, command).await,
+        _ => Err(CliError::Usage("this command is not wired to the gateway yet".into())),
+    }
+}

@@ -50,7 +50,17 @@ impl<'a> Reader<'a> {
 
     /// Reads one flag.
     pub(super) fn flag(&mut self, key: &str, text: &str, flag: &str, base: &Path) {
-        self.set(key, Given { raw: Raw::Text(text), base }, Place::Flag(flag.to_owned()));
+        let place = Place::Flag(flag.to_owned());
+        let deadlines = DEADLINE_NAMES.iter().map(|name| format!("{DEADLINES}.{name}_ms"));
+        let known: Vec<String> = SETTINGS.iter().map(|setting| setting.key.to_owned()).chain(deadlines).collect();
+        if known.iter().any(|name| name == key) {
+            self.set(key, Given { raw: Raw::Text(text), base }, place);
+        } else {
+            let near = nearest(key, known.iter().map(String::as_str)).map(|near| format!("did you mean {near}?"));
+            let hint = near
+                .unwrap_or_else(|| "`engineroom doctor` shows the keys; entries and agents stand in the file".into());
+            self.problem(Problem::UNKNOWN_KEY, place, format!("unknown key {key}"), Some(hint));
+        }
     }
 
     /// Line and column of a byte offset.

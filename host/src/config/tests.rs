@@ -182,6 +182,8 @@ fn a_wrong_variable_or_flag_is_named() {
     );
     let error = load_text("", &[], &[("--listen", "gateway.listen", "x")]).unwrap_err();
     assert!(error.to_string().starts_with("flag --listen: "), "{error}");
+    let error = load_text("", &[], &[("--set", "gateway.drain", "5")]).unwrap_err();
+    assert_eq!((error.code(), error.hint().as_deref()), ("CE110", Some("did you mean gateway.drain_ms?")));
 }
 
 #[test]

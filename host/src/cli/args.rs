@@ -1,0 +1,261 @@
+//! What can be said on the command line.
+
+use crate::config::Overrides;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A gateway that hosts context engines as native shared libraries.
+#[derive(Debug, Parser)]
+#[command(name = "engineroom", version, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 well, 1 something is degraded or failed, 2 wrong usage or configuration.")]
+pub struct Cli {
+    /// What holds for every command.
+    #[command(flatten)]
+    pub common: Common,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Common {
+    /// Configuration file [default: plugins.toml in the working folder]
+    #[arg(long, value_name = "FILE", global = true, env = "ENGINEROOM_CONFIG", hide_env_values = true)]
+    pub config: Option<PathBuf>,
+    /// Override a value of the configuration, such as gateway.drain_ms=5000; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE", global = true, value_parser = key_value)]
+    pub sets: Vec<(String, String)>,
+    /// State folder, instead of the configured one
+    #[arg(long, value_name = "DIR", global = true)]
+    pub state_dir: Option<String>,
+    /// Print a JSON document for programs
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl Common {
+    /// The values that these flags set.
+    pub fn overrides(&self) -> Overrides {
+        let mut overrides = Overrides::default();
+        for (key, value) in &self.sets {
+            overrides.set("--set", key, value.as_str());
+        }
+        if let Some(dir) = &self.state_dir {
+            overrides.set("--state-dir", "gateway.state_dir", dir.as_str());
+        }
+        overrides
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.to_owned())),
+        _ => Err("write KEY=VALUE, such as gateway.drain_ms=5000".into()),
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start the gateway
+    Gateway(GatewayArgs),
+    /// Talk to the model
+    Chat(ChatArgs),
+    /// Run one turn and print the answer
+    Turn(TurnArgs),
+    /// Run a recorded conversation through an engine and report what the model would have seen
+    Replay(ReplayArgs),
+    /// Say what is degraded or failed, why, and what to do
+    Doctor,
+    /// Context engines: what is there, what is in it, which one serves
+    #[command(subcommand)]
+    Plugins(PluginsCommand),
+    /// Sessions: what is stored, what the model would see now
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+}
+
+/// `gateway`.
+#[derive(Debug, Args)]
+pub struct GatewayArgs {
+    /// Address to listen on, instead of the configured one
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+}
+
+/// `chat`.
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// Session to go on with
+    #[arg(long, value_name = "KEY", default_value = "agent:main:chat")]
+    pub session: String,
+    /// Model to name in the request [default: the configured one]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// System prompt
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
+}
+
+/// `turn`.
+#[derive(Debug, Args)]
+pub struct TurnArgs {
+    /// Session; without it nothing is stored
+    #[arg(long, value_name = "KEY")]
+    pub session: Option<String>,
+    /// Model to name in the request [default: the configured one]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// System prompt
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
+    /// Makes a repeated request with the same key a retry
+    #[arg(long, value_name = "KEY", requires = "session")]
+    pub idempotency_key: Option<String>,
+    /// The message; "-" reads it from standard input
+    #[arg(value_name = "TEXT", required = true)]
+    pub text: Vec<String>,
+}
+
+/// Formats of recorded conversations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// {"messages": [...]} of the OpenAI API
+    Openai,
+    /// One message of the OpenAI API a line
+    Jsonl,
+    /// A LoCoMo data set
+    Locomo,
+}
+
+/// `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// The recorded conversation
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Engine to run it through [default: the selected one]
+    #[arg(long, value_name = "ID")]
+    pub engine: Option<String>,
+    /// Tokens that the history may cost [default: from the model's window]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub budget: Option<u64>,
+    /// Format of the file [default: told from its content]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+}
+
+/// `plugins`.
+#[derive(Debug, Subcommand)]
+pub enum PluginsCommand {
+    /// List the files of the plugins folder and what became of them
+    List,
+    /// Show what is in one file, without running a line of it
+    Inspect {
+        /// Plugin id, engine id, or a file
+        #[arg(value_name = "ID|FILE")]
+        what: String,
+    },
+    /// Put an engine, or a chain of engines, into the slot
+    Select {
+        /// Engine ids, first choice first
+        #[arg(value_name = "ID", required = true)]
+        chain: Vec<String>,
+    },
+}
+
+/// `sessions`.
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// List the sessions, newest use first
+    List {
+        /// Most sessions to list
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
+    /// Show a session and its active branch
+    Show {
+        /// Key of the session
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
+    /// Show what the model would see now, entry by entry, and why
+    Context {
+        /// Key of the session
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
+    /// Replace the older part of a session's history by a summary
+    Compact {
+        /// Key of the session
+        #[arg(value_name = "KEY")]
+        key: String,
+        /// What the summary should keep above all
+        #[arg(long, value_name = "TEXT")]
+        focus: Option<String>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(line: &str) -> Cli {
+        Cli::try_parse_from(line.split(' ')).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[track_caller]
+    fn refused(line: &str, words: &str) {
+        let error = Cli::try_parse_from(line.split(' ')).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().contains(words), "{error}");
+    }
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn common_flags_stand_before_or_behind_the_command() {
+        for line in ["engineroom --json --config a.toml doctor", "engineroom doctor --config a.toml --json"] {
+            let cli = parse(line);
+            assert!(cli.common.json && matches!(cli.command, Command::Doctor), "{line}");
+            assert_eq!(cli.common.config.as_deref(), Some(std::path::Path::new("a.toml")));
+        }
+        let cli = parse("engineroom sessions compact k --focus names --config a.toml");
+        assert!(matches!(cli.command, Command::Sessions(SessionsCommand::Compact { focus: Some(_), .. })));
+    }
+
+    #[test]
+    fn a_turn_takes_words_and_may_name_no_session() {
+        let cli = parse("engineroom turn --session s how are you");
+        let Command::Turn(turn) = cli.command else { panic!() };
+        assert_eq!(turn.text.join(" "), "how are you");
+        let Command::Turn(turn) = parse("engineroom turn -").command else { panic!() };
+        assert_eq!((turn.session, turn.text), (None, vec!["-".to_owned()]));
+    }
+
+    #[test]
+    fn select_takes_a_chain() {
+        let Command::Plugins(PluginsCommand::Select { chain }) =
+            parse("engineroom plugins select recall window").command
+        else {
+            panic!()
+        };
+        assert_eq!(chain, ["recall", "window"]);
+    }
+
+    #[test]
+    fn wrong_usage_is_refused_with_two() {
+        refused("engineroom replay", "FILE");
+        refused("engineroom replay x --budget 0", "0");
+        refused("engineroom replay x --format xml", "openai");
+        refused("engineroom turn", "TEXT");
+        refused("engineroom turn --idempotency-key k hi", "--session");
+        refused("engineroom doctr", "doctor");
+        refused("engineroom doctor --set drain", "KEY=VALUE");
+    }
+}

@@ -1,0 +1,240 @@
+//! What is wrong, or worth a look, in the documents that the rooms give about themselves.
+
+use crate::diagnostic::Report;
+use serde::Serialize;
+use serde_json::Value;
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::cli) enum Level {
+    /// Stops nothing.
+    Warning,
+    /// Something serves in place of what was selected.
+    Degraded,
+    /// Something does not work.
+    Failed,
+}
+
+/// One thing that was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(in crate::cli) struct Finding {
+    /// How bad.
+    pub(in crate::cli) level: Level,
+    /// Part of the house: config, gateway, model, store, slot, plugins.
+    pub(in crate::cli) area: &'static str,
+    /// What it is about: an engine, a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) subject: Option<String>,
+    /// Load stage or hook.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) at: Option<String>,
+    /// Stable code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) code: Option<String>,
+    /// What is wrong.
+    pub(in crate::cli) message: String,
+    /// Why, outermost cause first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(in crate::cli) causes: Vec<String>,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) hint: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn new(level: Level, area: &'static str, message: impl Into<String>) -> Finding {
+        Finding {
+            level,
+            area,
+            subject: None,
+            at: None,
+            code: None,
+            message: message.into(),
+            causes: Vec::new(),
+            hint: None,
+        }
+    }
+
+    pub(super) fn of(level: Level, area: &'static str, report: Report) -> Finding {
+        Finding {
+            code: Some(report.code.to_owned()),
+            causes: report.causes,
+            hint: report.hint,
+            ..Finding::new(level, area, report.message)
+        }
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Finding {
+        Finding { hint: Some(hint.into()), ..self }
+    }
+
+    pub(super) fn about(self, subject: impl Into<String>) -> Finding {
+        Finding { subject: Some(subject.into()), ..self }
+    }
+}
+
+fn text(value: &Value, pointer: &str) -> Option<String> {
+    value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn list(value: &Value, pointer: &str) -> Vec<String> {
+    let items = value.pointer(pointer).and_then(Value::as_array);
+    items.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+fn each<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// What the slot's status says: engines that are out, files that were refused, warnings.
+pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for engine in each(status, "engines") {
+        of_engine(engine, &mut findings);
+    }
+    for plugin in each(status, "plugins") {
+        of_plugin(plugin, status, &mut findings);
+    }
+    let effective = text(status, "/effective").unwrap_or_default();
+    if effective == "none" {
+        findings.push(
+            Finding::new(
+                Level::Failed,
+                "slot",
+                "no engine of the chain can serve, and the policy is strict: requests are refused",
+            )
+            .hint("mend the engines above, or set on_failure = \"fallback\""),
+        );
+    }
+    let abandoned = status.get("abandoned").and_then(Value::as_u64).unwrap_or(0);
+    if abandoned > 0 {
+        findings.push(
+            Finding::new(Level::Degraded, "slot", format!("{abandoned} call(s) did not come back and were abandoned"))
+                .hint("restart the gateway when it suits; until then the threads stay"),
+        );
+    }
+    findings
+}
+
+fn of_engine(engine: &Value, findings: &mut Vec<Finding>) {
+    let id = text(engine, "/id").unwrap_or_default();
+    let listed = engine.get("listed").and_then(Value::as_bool).unwrap_or(true);
+    let state = text(engine, "/state").unwrap_or_default();
+    if engine.get("quarantine").is_some_and(Value::is_object) {
+        findings.push(Finding {
+            subject: Some(id.clone()),
+            at: text(engine, "/quarantine/at"),
+            code: text(engine, "/quarantine/diagnostic"),
+            causes: list(engine, "/quarantine/causes"),
+            hint: text(engine, "/quarantine/hint"),
+            ..Finding::new(Level::Failed, "slot", text(engine, "/quarantine/reason").unwrap_or_default())
+        });
+    } else if listed && state != "ready" {
+        let reason = text(engine, "/reason").unwrap_or_else(|| format!("the engine is {state}"));
+        let code = text(engine, "/code");
+        let hint = match code.as_deref() {
+            Some("engine-disabled") => {
+                "enable the plugin (`enabled = true`, and not in `deny`), or select another engine"
+            }
+            _ => "`engineroom plugins list` shows the files; a restart tries again",
+        };
+        findings.push(Finding { code, ..Finding::new(Level::Degraded, "slot", reason).about(id.clone()).hint(hint) });
+    } else if listed && engine.get("durable").and_then(Value::as_bool) == Some(false) {
+        findings.push(
+            Finding {
+                code: Some("durable-semantics-missing".into()),
+                ..Finding::new(
+                    Level::Degraded,
+                    "slot",
+                    "the engine is passed over in every stored session: it lacks the \
+                    transcript semantics or commitTurn",
+                )
+            }
+            .about(id.clone())
+            .hint("its author declares both semantics and implements ingest or commitTurn; or select another engine"),
+        );
+    }
+    for warning in list(engine, "/warnings") {
+        findings.push(Finding::new(Level::Warning, "slot", warning).about(id.clone()));
+    }
+}
+
+fn of_plugin(plugin: &Value, status: &Value, findings: &mut Vec<Finding>) {
+    let file = text(plugin, "/file").unwrap_or_default();
+    if plugin.get("failure").is_some_and(Value::is_object) {
+        // An engine that is out for this very reason has said it already; the file is named all the same, since a file
+        // without a manifest names no engine.
+        let wanted = plugin.get("wanted").and_then(Value::as_bool).unwrap_or(false);
+        let selected_is_out =
+            each(status, "engines").any(|engine| engine.get("quarantine").is_some_and(Value::is_object));
+        let level = if wanted || selected_is_out { Level::Degraded } else { Level::Warning };
+        findings.push(Finding {
+            subject: Some(file.clone()),
+            at: text(plugin, "/failure/stage"),
+            code: text(plugin, "/failure/code"),
+            causes: list(plugin, "/failure/causes"),
+            hint: text(plugin, "/failure/hint"),
+            ..Finding::new(level, "plugins", text(plugin, "/failure/message").unwrap_or_default())
+        });
+    }
+    for note in list(plugin, "/notes") {
+        findings.push(Finding::new(Level::Warning, "plugins", note).about(file.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn worst(status: &Value) -> Option<Level> {
+        of_slot(status).into_iter().map(|finding| finding.level).max()
+    }
+
+    #[test]
+    fn an_engine_that_is_ready_and_durable_is_no_finding() {
+        let status =
+            json!({"effective": "w", "engines": [{"id": "w", "state": "ready", "listed": true, "durable": true}]});
+        assert_eq!(of_slot(&status), []);
+    }
+
+    #[test]
+    fn a_quarantine_names_engine_hook_cause_and_remedy() {
+        let status = json!({"effective": "legacy", "engines": [{"id": "w", "state": "quarantined", "listed": true,
+            "quarantine": {"at": "assemble", "diagnostic": "CE311", "reason": "it panicked", "causes": ["boom"], "hint": "mend it"}}]});
+        let found = of_slot(&status);
+        assert_eq!(found.len(), 1);
+        let one = &found[0];
+        assert_eq!(
+            (one.level, one.subject.as_deref(), one.at.as_deref()),
+            (Level::Failed, Some("w"), Some("assemble"))
+        );
+        assert_eq!((one.code.as_deref(), one.hint.as_deref()), (Some("CE311"), Some("mend it")));
+        assert_eq!(one.causes, ["boom"]);
+    }
+
+    #[test]
+    fn a_selected_engine_that_is_switched_off_or_not_durable_is_degraded() {
+        let off =
+            json!({"id": "w", "state": "declared", "listed": true, "code": "engine-disabled", "reason": "denied"});
+        assert_eq!(worst(&json!({"engines": [off]})), Some(Level::Degraded));
+        let loose = json!({"id": "w", "state": "ready", "listed": true, "durable": false});
+        assert_eq!(worst(&json!({"engines": [loose]})), Some(Level::Degraded));
+    }
+
+    #[test]
+    fn a_stray_file_that_nobody_selected_is_a_warning() {
+        let file = json!({"file": "/p/x.so", "state": "refused", "wanted": false,
+                          "failure": {"stage": "inspect", "code": "CE210", "message": "is empty", "causes": [], "hint": "h"}});
+        let well = json!({"id": "w", "state": "ready", "listed": true, "durable": true});
+        assert_eq!(worst(&json!({"engines": [well], "plugins": [file]})), Some(Level::Warning));
+        let out = json!({"id": "w", "state": "quarantined", "listed": true, "quarantine": {"reason": "missing"}});
+        assert_eq!(of_slot(&json!({"engines": [out], "plugins": [file]})).len(), 2);
+    }
+
+    #[test]
+    fn strict_without_an_engine_is_a_failure() {
+        assert_eq!(worst(&json!({"effective": "none"})), Some(Level::Failed));
+    }
+}

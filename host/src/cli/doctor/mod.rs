@@ -1,0 +1,259 @@
+//! `doctor`: what is degraded or failed, why, and what to do.
+//!
+//! When a gateway runs, it is asked; it alone knows what its engines did. Else the same stages that a start would take are
+//! taken here, without serving: the libraries are inspected, tried in children, and loaded.
+
+mod findings;
+mod render;
+
+use super::context::Context;
+use super::error::{CliError, Verdict};
+use super::running::Running;
+use crate::config::{Config, Origin};
+use crate::diagnostic::Diagnostic;
+use crate::model::{self, ModelError};
+use crate::slot::{HostServices, NoServices, Slot};
+use crate::transcript;
+use findings::{Finding, Level};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest wait for the model endpoint's list of models.
+const MODEL_PATIENCE: Duration = Duration::from_secs(5);
+/// How long engines may take to dispose when no gateway runs.
+const DISPOSE: Duration = Duration::from_secs(5);
+
+/// Everything that was looked at.
+#[derive(Debug, Serialize)]
+struct Examination {
+    /// The exit code in words: well, degraded, wrong.
+    verdict: Verdict,
+    /// Version of this program.
+    version: &'static str,
+    config: ConfigPart,
+    gateway: Value,
+    model: Value,
+    store: Value,
+    /// By slot; the context engine's is what `GET /api/engines` gives.
+    slots: Value,
+    /// Files that differ from what runs.
+    restart_due: Vec<String>,
+    /// Worst first.
+    findings: Vec<Finding>,
+}
+
+#[derive(Debug, Serialize)]
+struct ConfigPart {
+    path: String,
+    from_file: bool,
+    notes: Vec<String>,
+    values: Vec<Origin>,
+}
+
+pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
+    let mut findings = Vec::new();
+    let config = context.config();
+    if let Err(error) = config.gateway.token() {
+        findings.push(Finding::of(Level::Failed, "config", error.report()));
+    }
+    let running = context.running();
+    let (slot, restart_due) = match &running {
+        Some(running) => ask(context, running, &mut findings).await,
+        None => (alone(context).await?, Vec::new()),
+    };
+    findings.extend(findings::of_slot(&slot));
+    findings.extend(other_chain(config, &slot));
+    for file in &restart_due {
+        findings.push(
+            Finding::new(Level::Warning, "plugins", "the file differs from what runs: a restart is due")
+                .about(file.clone())
+                .hint("restart the gateway when it suits; until then the staged copy serves"),
+        );
+    }
+    let model = examine_model(config, &mut findings).await;
+    let store = examine_store(config, running.is_some(), &mut findings).await?;
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    let examination = Examination {
+        verdict: verdict(&findings),
+        version: env!("CARGO_PKG_VERSION"),
+        config: ConfigPart {
+            path: config.path.display().to_string(),
+            from_file: context.loaded().from_file,
+            notes: context.loaded().notes.clone(),
+            values: context.loaded().origins.clone(),
+        },
+        gateway: match &running {
+            Some(running) => json!({"running": true, "address": running.address, "pid": running.pid}),
+            None => json!({"running": false}),
+        },
+        model,
+        store,
+        slots: json!({"contextEngine": slot, "memory": config.plugins.slots.memory}),
+        restart_due,
+        findings,
+    };
+    if context.out.is_json() {
+        context.out.document(&examination);
+    } else {
+        render::print(&context.out, &examination);
+    }
+    Ok(examination.verdict)
+}
+
+/// The exit code that findings stand for.
+fn verdict(findings: &[Finding]) -> Verdict {
+    let worst = findings.iter().map(|finding| finding.level).max();
+    if findings.iter().any(|finding| finding.area == "config" && finding.level == Level::Failed) {
+        Verdict::Wrong
+    } else if worst >= Some(Level::Degraded) {
+        Verdict::Degraded
+    } else {
+        Verdict::Well
+    }
+}
+
+/// Asks the running gateway for the state of its engines, and for files that changed since it started.
+async fn ask(context: &Context, running: &Running, findings: &mut Vec<Finding>) -> (Value, Vec<String>) {
+    let answer = match context.remote() {
+        Ok(Some(door)) => door.get("/api/engines").await.map(|answer| answer.body),
+        Ok(None) => return (Value::Null, Vec::new()),
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(status) => {
+            let due = ["restart_due", "restartDue"].iter().find_map(|name| status.get(*name)?.as_array());
+            let due = due.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+            (status, due)
+        }
+        Err(error) => {
+            let about = running.address.to_string();
+            findings.push(Finding::of(Level::Failed, "gateway", error.report()).about(about));
+            (Value::Null, Vec::new())
+        }
+    }
+}
+
+/// Takes the stages of a start, without serving.
+async fn alone(context: &Context) -> Result<Value, CliError> {
+    let config = context.config().clone();
+    let runtime = tokio::runtime::Handle::current();
+    let examined = tokio::task::spawn_blocking(move || {
+        let slot = Slot::new(&config, runtime);
+        let services: Arc<dyn HostServices> = Arc::new(NoServices);
+        slot.start(&services);
+        let status = serde_json::to_value(slot.status()).unwrap_or_default();
+        (status, slot.dispose_all(DISPOSE))
+    });
+    let failed = |error| CliError::Start { what: "the examination", source: std::io::Error::other(error) };
+    let (status, clean) = examined.await.map_err(failed)?;
+    if !clean {
+        context.leave_threads_behind();
+    }
+    Ok(status)
+}
+
+/// A configuration that says something else than what the gateway was started with.
+fn other_chain(config: &Config, status: &Value) -> Option<Finding> {
+    let running: Vec<&str> = status.get("chain")?.as_array()?.iter().filter_map(Value::as_str).collect();
+    let written = match config.plugins.slots.context_engine.as_slice() {
+        [] => vec!["legacy"],
+        chain => chain.iter().map(String::as_str).collect(),
+    };
+    // Without an entry the slot's chain is empty or names legacy; both mean the same.
+    let same = running == written || (running.is_empty() && written == ["legacy"]);
+    (!same).then(|| {
+        let message = format!(
+            "the gateway runs with {}, and the configuration says {}: a restart is due",
+            running.join(", "),
+            written.join(", ")
+        );
+        Finding::new(Level::Warning, "slot", message).hint("restart the gateway when it suits")
+    })
+}
+
+/// The configured model, and whether its endpoint answers.
+async fn examine_model(config: &Config, findings: &mut Vec<Finding>) -> Value {
+    let model = match model::from_config(&config.model) {
+        Ok(model) => model,
+        Err(error) => {
+            findings.push(Finding::of(Level::Failed, "model", error.report()));
+            return json!({"provider": config.model.provider, "usable": false});
+        }
+    };
+    let info = model.info();
+    let answered = tokio::time::timeout(MODEL_PATIENCE, model.models()).await;
+    let models = match answered {
+        Ok(Ok(models)) => Some(models.len()),
+        // An endpoint that answers, but has no list of models, may well serve completions.
+        Ok(Err(error @ (ModelError::BadRequest { .. } | ModelError::Protocol(_)))) => {
+            findings.push(Finding::of(Level::Warning, "model", error.report()));
+            None
+        }
+        Ok(Err(error)) => {
+            findings.push(Finding::of(Level::Failed, "model", error.report()));
+            None
+        }
+        Err(_) => {
+            let message = format!("the model endpoint did not answer within {} s", MODEL_PATIENCE.as_secs());
+            let hint = "check model.base_url, and that the endpoint runs";
+            findings.push(Finding::new(Level::Failed, "model", message).hint(hint));
+            None
+        }
+    };
+    let mut shown = serde_json::to_value(info).unwrap_or_default();
+    shown["models"] = models.map_or(Value::Null, Value::from);
+    shown
+}
+
+/// The store of the state folder. While a gateway runs the store is its own, and only named.
+async fn examine_store(config: &Config, running: bool, findings: &mut Vec<Finding>) -> Result<Value, CliError> {
+    let folder = config.gateway.state_dir.clone();
+    if running {
+        return Ok(json!({"state_dir": folder, "open_in": "gateway"}));
+    }
+    let path = folder.clone();
+    let opened = tokio::task::spawn_blocking(move || {
+        let Some(store) = transcript::open_existing(&path)? else { return Ok(None) };
+        let sessions = store.sessions(usize::MAX >> 1, 0).map(|sessions| sessions.len());
+        let outcome = sessions.map(|sessions| Some((sessions, store.disk_bytes())));
+        store.close();
+        outcome
+    });
+    let failed = |error| CliError::Start { what: "the examination", source: std::io::Error::other(error) };
+    Ok(match opened.await.map_err(failed)? {
+        Ok(Some((sessions, bytes))) => json!({"state_dir": folder, "sessions": sessions, "bytes": bytes}),
+        Ok(None) => json!({"state_dir": folder, "sessions": 0, "bytes": 0}),
+        Err(error) => {
+            findings.push(Finding::of(Level::Failed, "store", error.report()));
+            json!({"state_dir": folder})
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_is_that_of_the_worst_finding() {
+        let finding = |level, area| Finding::new(level, area, "x");
+        assert_eq!(verdict(&[]), Verdict::Well);
+        assert_eq!(verdict(&[finding(Level::Warning, "slot")]), Verdict::Well);
+        assert_eq!(verdict(&[finding(Level::Degraded, "slot")]), Verdict::Degraded);
+        assert_eq!(verdict(&[finding(Level::Failed, "store"), finding(Level::Warning, "slot")]), Verdict::Degraded);
+        assert_eq!(verdict(&[finding(Level::Failed, "config")]), Verdict::Wrong);
+    }
+
+    #[test]
+    fn a_changed_slot_is_told_while_the_gateway_runs_with_the_old_one() {
+        let mut config = Config::defaults("plugins.toml".into());
+        assert_eq!(other_chain(&config, &json!({"chain": ["legacy"]})), None);
+        assert_eq!(other_chain(&config, &json!({"chain": []})), None);
+        assert_eq!(other_chain(&config, &Value::Null), None);
+        config.plugins.slots.context_engine = vec!["window".into()];
+        let found = other_chain(&config, &json!({"chain": ["legacy"]})).unwrap();
+        assert!(found.message.contains("restart is due") && found.message.contains("window"), "{}", found.message);
+    }
+}

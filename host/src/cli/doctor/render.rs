@@ -1,0 +1,176 @@
+//! The examination for people.
+
+use super::Examination;
+use super::findings::{Finding, Level};
+use crate::cli::error::Verdict;
+use crate::cli::out::{Cell, Out, Tone, bytes, count, short};
+use serde_json::Value;
+
+/// Longest text of a cell, in characters.
+const CELL: usize = 120;
+
+pub(super) fn print(out: &Out, examination: &Examination) {
+    config(out, examination);
+    house(out, examination);
+    engines(out, examination);
+    findings(out, &examination.findings);
+    let (tone, word) = match examination.verdict {
+        Verdict::Well => (Tone::Good, "all is well"),
+        Verdict::Degraded => (Tone::Bad, "something is degraded or failed"),
+        Verdict::Wrong => (Tone::Bad, "the configuration is wrong"),
+    };
+    out.line(&format!("\n{}", out.paint(tone, word)));
+}
+
+fn heading(out: &Out, text: &str) {
+    out.line(&out.paint(Tone::Strong, text));
+}
+
+fn config(out: &Out, examination: &Examination) {
+    let part = &examination.config;
+    heading(out, "Configuration");
+    out.line(&format!("{}{}", part.path, if part.from_file { "" } else { " (not there)" }));
+    for note in &part.notes {
+        out.line(&format!("note: {note}"));
+    }
+    let rows: Vec<Vec<Cell>> = part
+        .values
+        .iter()
+        .map(|origin| {
+            let source = origin.source.to_string();
+            let tone = if source == "default" { Tone::Dim } else { Tone::Strong };
+            vec![origin.key.as_str().into(), plain(&origin.value).into(), Cell::toned(source, tone)]
+        })
+        .collect();
+    out.table(&["key", "value", "from"], &rows);
+}
+
+/// A value as a person would write it.
+fn plain(value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    };
+    short(&text, CELL)
+}
+
+fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn house(out: &Out, examination: &Examination) {
+    out.line("");
+    heading(out, "House");
+    let gateway = &examination.gateway;
+    if gateway.get("running").and_then(Value::as_bool) == Some(true) {
+        let pid = gateway.get("pid").and_then(Value::as_u64).unwrap_or(0);
+        out.line(&format!(
+            "gateway  runs at http://{} (pid {pid}); its own account follows",
+            text(gateway, "/address")
+        ));
+    } else {
+        out.line("gateway  does not run; the stages of a start were taken here, without serving");
+    }
+    let model = &examination.model;
+    let resolved = match text(model, "/resolved") {
+        "" => "each request names its own",
+        name => name,
+    };
+    let window = model.get("context_window").and_then(Value::as_u64).unwrap_or(0);
+    out.line(&format!("model    {}: {resolved}, window {} tokens", text(model, "/provider"), count(window)));
+    let store = &examination.store;
+    let kept = match (store.get("sessions").and_then(Value::as_u64), store.get("bytes").and_then(Value::as_u64)) {
+        (Some(sessions), Some(size)) => format!(": {} session(s), {}", count(sessions), bytes(size)),
+        _ if text(store, "/open_in") == "gateway" => ", open in the gateway".into(),
+        _ => ", cannot be opened".into(),
+    };
+    out.line(&format!("store    {}{kept}", text(store, "/state_dir")));
+}
+
+fn engines(out: &Out, examination: &Examination) {
+    let status = examination.slots.get("contextEngine").unwrap_or(&Value::Null);
+    if status.is_null() {
+        return;
+    }
+    out.line("");
+    heading(out, "Slot contextEngine");
+    let chain = match status.get("chain").map(plain) {
+        Some(chain) if !chain.is_empty() => chain,
+        _ => "legacy".into(),
+    };
+    out.line(&format!(
+        "selected {chain}; serves {}; on_failure {}",
+        text(status, "/effective"),
+        text(status, "/on_failure")
+    ));
+    let listed = status.get("engines").and_then(Value::as_array);
+    let rows: Vec<Vec<Cell>> = listed.into_iter().flatten().map(engine_row).collect();
+    out.table(&["engine", "owner", "state", "stage or hook", "why", "calls", "library"], &rows);
+    let agents = status.get("agents").and_then(Value::as_object);
+    for (agent, own) in agents.into_iter().flatten() {
+        let chain = own.get("chain").map(plain).unwrap_or_default();
+        out.line(&format!("agent {agent}: selected {chain}; serves {}", text(own, "/effective")));
+    }
+}
+
+fn engine_row(engine: &Value) -> Vec<Cell> {
+    let state = text(engine, "/state");
+    let tone = match state {
+        "ready" => Tone::Good,
+        "quarantined" | "crashed" => Tone::Bad,
+        "declared" => Tone::Dim,
+        _ => Tone::Warn,
+    };
+    let why = match text(engine, "/quarantine/reason") {
+        "" => text(engine, "/reason"),
+        reason => reason,
+    };
+    let hooks = engine.get("hooks").and_then(Value::as_object);
+    let calls: u64 = hooks.into_iter().flatten().filter_map(|(_, hook)| hook.get("count")?.as_u64()).sum();
+    let library = match text(engine, "/library/sha256") {
+        "" => text(engine, "/library/file").to_owned(),
+        sha => format!("{} sha256:{}", file_name(text(engine, "/library/file")), sha.get(..12).unwrap_or(sha)),
+    };
+    vec![
+        short(text(engine, "/id"), CELL).into(),
+        short(text(engine, "/owner"), CELL).into(),
+        Cell::toned(state, tone),
+        text(engine, "/quarantine/at").into(),
+        short(why, CELL).into(),
+        count(calls).into(),
+        short(&library, CELL).into(),
+    ]
+}
+
+fn file_name(path: &str) -> String {
+    std::path::Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn findings(out: &Out, findings: &[Finding]) {
+    if findings.is_empty() {
+        return;
+    }
+    out.line("");
+    heading(out, "Findings");
+    for finding in findings {
+        let (tone, word) = match finding.level {
+            Level::Failed => (Tone::Bad, "failed"),
+            Level::Degraded => (Tone::Bad, "degraded"),
+            Level::Warning => (Tone::Warn, "warning"),
+        };
+        let mut head = finding.area.to_owned();
+        for part in [&finding.subject, &finding.at].into_iter().flatten() {
+            head.push_str(&format!(" {}", short(part, 400)));
+        }
+        let code = finding.code.as_deref().map(|code| format!("[{code}]")).unwrap_or_default();
+        out.line(&format!("{} {head}: {}", out.paint(tone, &format!("{word}{code}")), short(&finding.message, 2_000)));
+        for cause in &finding.causes {
+            out.line(&format!("  cause: {}", short(cause, 2_000)));
+        }
+        if let Some(hint) = &finding.hint {
+            out.line(&format!("  hint: {}", short(hint, 2_000)));
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! `plugins`: what lies in the folder, what is in a file, and which engine is selected. No line of a library is run here.
+
+use super::args::PluginsCommand;
+use super::context::Context;
+use super::error::{CliError, Verdict};
+use super::out::{Cell, Out, Tone, short};
+use crate::config::{Config, edit};
+use crate::plugins::{PluginReport, RESERVED_ENGINE, discover};
+use serde_json::{Value, json};
+use std::path::Path;
+
+pub(super) async fn run(context: &Context, command: PluginsCommand) -> Result<Verdict, CliError> {
+    match command {
+        PluginsCommand::List => list(context).await,
+        PluginsCommand::Inspect { what } => inspect(context, &what).await,
+        PluginsCommand::Select { chain } => select(context, &chain).await,
+    }
+}
+
+/// What became of each file: in the running gateway, else as far as inspection goes. `true` when a gateway was asked.
+async fn reports(context: &Context) -> Result<(Vec<Value>, bool), CliError> {
+    if let Some(door) = context.remote()? {
+        let status = door.get("/api/engines").await?.body;
+        let plugins = status.get("plugins").and_then(Value::as_array).cloned().unwrap_or_default();
+        return Ok((plugins, true));
+    }
+    let config = context.config().plugins.clone();
+    Ok((blocking(move || discover(&config)).await?.iter().map(document).collect(), false))
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CliError> {
+    let failed = |error| CliError::Start { what: "a thread", source: std::io::Error::other(error) };
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
+fn document(report: &PluginReport) -> Value {
+    serde_json::to_value(report).unwrap_or_default()
+}
+
+async fn list(context: &Context) -> Result<Verdict, CliError> {
+    let out = context.out;
+    let (plugins, running) = reports(context).await?;
+    let chain = chain(context.config());
+    if out.is_json() {
+        out.document(&json!({"plugins": plugins, "chain": chain, "gateway_running": running}));
+        return Ok(Verdict::Well);
+    }
+    if plugins.is_empty() {
+        out.aside(&format!("no libraries in {}", context.config().plugins.dir.display()));
+        return Ok(Verdict::Well);
+    }
+    let rows: Vec<Vec<Cell>> = plugins.iter().map(|plugin| row(plugin, &chain)).collect();
+    out.table(&["plugin", "version", "engines", "state", "file", "why"], &rows);
+    if !running {
+        out.aside("no gateway runs: the files were inspected, and none of them was run");
+    }
+    Ok(Verdict::Well)
+}
+
+/// The chain in effect, `legacy` when nothing is written.
+fn chain(config: &Config) -> Vec<String> {
+    match config.plugins.slots.context_engine.as_slice() {
+        [] => vec![RESERVED_ENGINE.to_owned()],
+        chain => chain.to_vec(),
+    }
+}
+
+fn row(plugin: &Value, chain: &[String]) -> Vec<Cell> {
+    let text = |pointer: &str| plugin.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let engines: Vec<String> = strings(plugin, "/manifest/engines")
+        .map(|id| if chain.iter().any(|listed| listed == id) { format!("{id} (selected)") } else { id.to_owned() })
+        .collect();
+    let state = text("/state");
+    let tone = match state {
+        "loaded" => Tone::Good,
+        "refused" => Tone::Bad,
+        _ => Tone::Dim,
+    };
+    let why = match plugin.get("failure").filter(|failure| failure.is_object()) {
+        Some(_) => format!("[{}] {}: {}", text("/failure/code"), text("/failure/stage"), text("/failure/message")),
+        None => text("/reason").to_owned(),
+    };
+    let file = Path::new(text("/file")).file_name().map(|name| name.to_string_lossy().into_owned());
+    vec![
+        short(text("/plugin_id"), 40).into(),
+        short(text("/manifest/version"), 20).into(),
+        short(&engines.join(", "), 80).into(),
+        Cell::toned(state, tone),
+        short(&file.unwrap_or_default(), 60).into(),
+        short(&why, 200).into(),
+    ]
+}
+
+fn strings<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v str> {
+    value.pointer(pointer).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+async fn inspect(context: &Context, what: &str) -> Result<Verdict, CliError> {
+    let path = Path::new(what);
+    let plugin = if path.is_file() || what.contains(std::path::MAIN_SEPARATOR) {
+        inspect_file(context, path).await?
+    } else {
+        let (plugins, _) = reports(context).await?;
+        find(&plugins, what)?
+    };
+    let failed = plugin.get("failure").is_some_and(Value::is_object);
+    if context.out.is_json() {
+        context.out.document(&plugin);
+    } else {
+        show(&context.out, &plugin);
+    }
+    Ok(if failed { Verdict::Degraded } else { Verdict::Well })
+}
+
+/// Inspects one file, wherever it lies: as if it were linked, in an otherwise empty house.
+async fn inspect_file(context: &Context, path: &Path) -> Result<Value, CliError> {
+    let read = |source| CliError::Read { path: path.display().to_string(), source };
+    let path = path.canonicalize().map_err(read)?;
+    let empty = tempfile::tempdir().map_err(read)?;
+    let mut config = context.config().plugins.clone();
+    config.dir = empty.path().to_path_buf();
+    config.links = vec![path];
+    let found = blocking(move || discover(&config)).await?;
+    match found.as_slice() {
+        [one, ..] => Ok(document(one)),
+        [] => Err(CliError::Usage("this is no file that could be a plugin".into())),
+    }
+}
+
+fn find(plugins: &[Value], what: &str) -> Result<Value, CliError> {
+    let names = |plugin: &Value| -> Vec<String> {
+        let file = plugin.get("file").and_then(Value::as_str).map(Path::new);
+        let id = plugin.get("plugin_id").and_then(Value::as_str).map(str::to_owned);
+        let file_name = file.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        id.into_iter().chain(strings(plugin, "/manifest/engines").map(str::to_owned)).chain(file_name).collect()
+    };
+    if let Some(plugin) = plugins.iter().find(|plugin| names(plugin).iter().any(|name| name == what)) {
+        return Ok(plugin.clone());
+    }
+    let all: Vec<String> = plugins.iter().flat_map(names).collect();
+    Err(CliError::Unknown {
+        what: "plugin",
+        name: what.to_owned(),
+        near: nearest(what, all.iter().map(String::as_str)),
+    })
+}
+
+fn nearest<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
+    known
+        .map(|name| (strsim::jaro_winkler(text, name), name))
+        .filter(|(score, _)| *score >= 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name.to_owned())
+}
+
+fn show(out: &Out, plugin: &Value) {
+    let text = |pointer: &str| plugin.pointer(pointer).and_then(Value::as_str).map(|text| short(text, 400));
+    let line = |label: &str, value: Option<String>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            out.line(&format!("{label:<12} {value}"));
+        }
+    };
+    line("file", text("/file"));
+    line("sha256", text("/sha256"));
+    line("plugin", text("/plugin_id"));
+    line("name", text("/manifest/name"));
+    line("version", text("/manifest/version"));
+    line("description", text("/manifest/description"));
+    let list = |pointer: &str| Some(short(&strings(plugin, pointer).collect::<Vec<_>>().join(", "), 400));
+    line("engines", list("/manifest/engines"));
+    line("memory", list("/manifest/memory"));
+    line("contract", text("/manifest/contract"));
+    line("door", text("/manifest/door"));
+    line("panic", text("/manifest/panic"));
+    line("built with", text("/manifest/sdk"));
+    line("state", text("/state"));
+    line("because", text("/reason"));
+    line("staged", text("/staged"));
+    for note in strings(plugin, "/notes") {
+        line("note", Some(short(note, 400)));
+    }
+    if let Some(schema) =
+        plugin.pointer("/manifest/config_schema").filter(|s| s.as_object().is_some_and(|s| !s.is_empty()))
+    {
+        let pretty = serde_json::to_string_pretty(schema).unwrap_or_default();
+        out.line(&format!("configuration schema\n{pretty}"));
+    }
+    if plugin.get("failure").is_some_and(Value::is_object) {
+        let head = format!(
+            "[{}] {}: {}",
+            text("/failure/code").unwrap_or_default(),
+            text("/failure/stage").unwrap_or_default(),
+            text("/failure/message").unwrap_or_default()
+        );
+        out.line(&out.paint(Tone::Bad, &head));
+        for cause in strings(plugin, "/failure/causes") {
+            out.line(&format!("  cause: {}", short(cause, 400)));
+        }
+        out.line(&format!("  hint: {}", text("/failure/hint").unwrap_or_default()));
+    }
+}
+
+async fn select(context: &Context, chain: &[String]) -> Result<Verdict, CliError> {
+    let out = context.out;
+    let chain = checked(chain)?;
+    let folder = context.config().plugins.clone();
+    let reports = blocking(move || discover(&folder)).await?;
+    let mut known: Vec<&str> = reports.iter().flat_map(|report| report.engines().iter().map(String::as_str)).collect();
+    known.push(RESERVED_ENGINE);
+    for id in &chain {
+        if !known.contains(&id.as_str()) {
+            let near = nearest(id, known.iter().copied()).map(|near| format!("; did you mean \"{near}\"?"));
+            out.warn(&format!("no library offers an engine \"{id}\" yet{}", near.unwrap_or_default()));
+        }
+    }
+    match edit::select(&context.config().path, &chain) {
+        Ok(edited) => {
+            if out.is_json() {
+                out.document(&edited);
+            } else if edited.changed {
+                out.piece(&edited.change);
+                out.aside(&format!("written to {}; a gateway takes it at its next start", edited.path.display()));
+            } else {
+                out.aside(&format!("{} says so already", edited.path.display()));
+            }
+            if let Some(winner) = context.stronger("plugins.slots.contextEngine") {
+                out.warn(&format!("{winner} overrides the file, so this change has no effect while it is set"));
+            }
+            Ok(Verdict::Well)
+        }
+        Err(error) => {
+            // The operator, or the program that generates the file, makes the change from this.
+            if let (Some(change), false) = (error.change(), out.is_json()) {
+                out.piece(change);
+            }
+            Err(error.into())
+        }
+    }
+}
+
+fn checked(chain: &[String]) -> Result<Vec<String>, CliError> {
+    let split = chain.iter().flat_map(|item| item.split(',')).map(str::trim);
+    let chain: Vec<String> = split.filter(|id| !id.is_empty()).map(str::to_owned).collect();
+    for (at, id) in chain.iter().enumerate() {
+        if chain.iter().take(at).any(|seen| seen == id) {
+            return Err(CliError::Usage(format!("\"{id}\" stands in the chain twice")));
+        }
+    }
+    match chain.as_slice() {
+        [] => Err(CliError::Usage("name at least one engine".into())),
+        [one] if one == "none" => Ok(vec![RESERVED_ENGINE.to_owned()]),
+        many if many.iter().any(|id| id == "none") => {
+            Err(CliError::Usage("\"none\" has no place in a chain; write \"legacy\" as the last".into()))
+        }
+        _ => Ok(chain),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(items: &[&str]) -> Vec<String> {
+        items.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_chain_is_checked_before_it_is_written() {
+        assert_eq!(checked(&strings(&["recall,window", "legacy"])).unwrap(), ["recall", "window", "legacy"]);
+        assert_eq!(checked(&strings(&["none"])).unwrap(), ["legacy"]);
+        for wrong in [&["a", "a"][..], &[","], &["a", "none"]] {
+            assert_eq!(checked(&strings(wrong)).unwrap_err().verdict(), Verdict::Wrong, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_plugin_is_found_by_id_engine_or_file_and_a_near_name_is_suggested() {
+        let plugins = [json!({"file": "/p/libwindow.so", "plugin_id": "win", "manifest": {"engines": ["window"]}})];
+        for name in ["win", "window", "libwindow.so"] {
+            assert!(find(&plugins, name).is_ok(), "{name}");
+        }
+        match find(&plugins, "windw").unwrap_err() {
+            CliError::Unknown { near: Some(near), .. } => assert_eq!(near, "window"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_refused_file_shows_its_stage_and_cause() {
+        let row = row(
+            &json!({"file": "/p/x.so", "state": "refused",
+                    "failure": {"code": "CE210", "stage": "inspect", "message": "is empty"}}),
+            &[],
+        );
+        assert_eq!(row.last(), Some(&Cell::from("[CE210] inspect: is empty")));
+    }
+}

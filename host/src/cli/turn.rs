@@ -1,0 +1,57 @@
+//! `turn`: one message, one answer.
+
+use super::args::TurnArgs;
+use super::context::Context;
+use super::error::{CliError, Verdict};
+use super::say::{Ask, say};
+use std::io::Read;
+
+pub(super) async fn run(context: &Context, args: TurnArgs) -> Result<Verdict, CliError> {
+    let text = match args.text.as_slice() {
+        [dash] if dash == "-" => {
+            let mut text = String::new();
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.map_err(|source| CliError::Read { path: "standard input".into(), source })?;
+            text
+        }
+        words => words.join(" "),
+    };
+    if text.trim().is_empty() {
+        return Err(CliError::Usage("the message is empty".into()));
+    }
+    let out = context.out;
+    let house = context.open().await?;
+    let ask = Ask {
+        session: args.session,
+        model: context.model_name(args.model),
+        system: args.system,
+        text,
+        idempotency_key: args.idempotency_key,
+    };
+    let outcome = say(&house.door, &ask, &mut |piece| {
+        if !out.is_json() {
+            out.piece(piece);
+        }
+    })
+    .await;
+    if outcome.is_ok() || !out.is_json() {
+        // The answer's line is ended before anything else is said about it.
+        if !out.is_json() {
+            out.piece("\n");
+        }
+    }
+    let outcome = outcome.map(|said| {
+        if out.is_json() {
+            out.document(&said);
+        } else if !said.tool_calls.is_empty() {
+            out.document(&said.tool_calls);
+        }
+        match &said.degraded {
+            Some(_) => out.warn(&said.served()),
+            None if !out.is_json() => out.aside(&said.served()),
+            None => {}
+        }
+    });
+    house.close().await;
+    outcome.map(|()| Verdict::Well)
+}
