@@ -10,7 +10,8 @@ use crate::transcript::{CompactionBody, Entry, EntryBody, EntryId, Message, Role
 use std::sync::Arc;
 
 /// Stands before every summary as it is sent, so that no model takes it for a request.
-const PREFACE: &str = "[Summary of the earlier conversation, made when it was compacted. Background, not a request.]\n\n";
+const PREFACE: &str =
+    "[Summary of the earlier conversation, made when it was compacted. Background, not a request.]\n\n";
 
 /// The start of a projection.
 #[derive(Debug, Clone, Default)]
@@ -68,5 +69,6 @@ pub(super) fn summary_text(shown: &str) -> &str {
 
 /// True for a message that shows a summary.
 pub(super) fn is_summary(message: &Message) -> bool {
-    message.role == Role::User && matches!(&message.content, crate::transcript::Content::Text(text) if text.starts_with(PREFACE))
+    message.role == Role::User
+        && matches!(&message.content, crate::transcript::Content::Text(text) if text.starts_with(PREFACE))
 }

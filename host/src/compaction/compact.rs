@@ -3,8 +3,8 @@
 use super::boundary::{summary_message, summary_text};
 use super::plan::{CutPlan, plan, reason};
 use super::summary::{
-    Extract, Identifiers, Limits, Parts, REQUEST, Summarizer, blocks, cleaned, compose, has_content, prompt, section, shortened,
-    without_host_sections,
+    Extract, Identifiers, Limits, Parts, REQUEST, Summarizer, blocks, cleaned, compose, has_content, prompt, section,
+    shortened, without_host_sections,
 };
 use super::trim::middle_cut;
 use super::view::View;
@@ -93,7 +93,9 @@ impl Diagnostic for CompactionError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            CompactionError::Summary(_) => Some("the history is unchanged; a larger [compaction] max_summary_chars may help".into()),
+            CompactionError::Summary(_) => {
+                Some("the history is unchanged; a larger [compaction] max_summary_chars may help".into())
+            }
             CompactionError::Deadline => Some("the history is unchanged; see [compaction] timeout_ms".into()),
             CompactionError::Input { .. } => None,
         }
@@ -281,7 +283,10 @@ fn parts(blocks: Vec<String>, room: u64, counter: &TokenCounter) -> Vec<String> 
         let mut cost = counter.text(&block);
         while cost > room {
             let chars = block.chars().count();
-            block = middle_cut(&block, chars * usize::try_from(room * 9 / 10).unwrap_or(0) / usize::try_from(cost).unwrap_or(1));
+            block = middle_cut(
+                &block,
+                chars * usize::try_from(room * 9 / 10).unwrap_or(0) / usize::try_from(cost).unwrap_or(1),
+            );
             cost = counter.text(&block);
         }
         match parts.last_mut() {

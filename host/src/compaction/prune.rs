@@ -149,7 +149,8 @@ impl Pruner {
     fn prunable(&self, first_user: usize, protected: usize) -> usize {
         let newest: usize =
             self.clearable.iter().rev().take_while(|(row, _)| *row >= protected).map(|(_, chars)| chars).sum();
-        let oldest: usize = self.clearable.iter().take_while(|(row, _)| *row < first_user).map(|(_, chars)| chars).sum();
+        let oldest: usize =
+            self.clearable.iter().take_while(|(row, _)| *row < first_user).map(|(_, chars)| chars).sum();
         self.chars.saturating_sub(newest).saturating_sub(oldest)
     }
 

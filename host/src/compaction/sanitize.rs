@@ -42,5 +42,7 @@ fn is_blank(message: &Message) -> bool {
 
 /// Some providers put what the model said beside the content.
 fn says_otherwise(message: &Message) -> bool {
-    ["refusal", "audio", "function_call"].iter().any(|key| message.extra.get(*key).is_some_and(|value| !value.is_null()))
+    ["refusal", "audio", "function_call"]
+        .iter()
+        .any(|key| message.extra.get(*key).is_some_and(|value| !value.is_null()))
 }

@@ -84,9 +84,7 @@ impl Prompt<'_> {
                 return;
             }
             let message = &self.items[at].message;
-            if message.role == Role::Tool
-                && (message.has_media() || message.text().chars().nth(most).is_some())
-            {
+            if message.role == Role::Tool && (message.has_media() || message.text().chars().nth(most).is_some()) {
                 let short = with_text(message, &middle_cut(&message.text(), most));
                 self.replace(at, short);
             }

@@ -58,7 +58,8 @@ fn attempt(parts: &Parts<'_>, tokens: u64, chars: usize, counter: &TokenCounter)
         room.take(counter.text(&text) + 2, text.chars().count() + 2);
         text
     });
-    let named = identifiers(parts.identifiers, Room { tokens: room.tokens * 3 / 4, chars: room.chars * 3 / 4 }, counter);
+    let named =
+        identifiers(parts.identifiers, Room { tokens: room.tokens * 3 / 4, chars: room.chars * 3 / 4 }, counter);
     if let Some(named) = &named {
         room.take(counter.text(named) + 2, named.chars().count() + 2);
     }

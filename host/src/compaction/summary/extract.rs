@@ -109,7 +109,9 @@ impl Extract {
         for section in Section::ALL {
             let mut last_day: Option<&str> = None;
             let mut open = false;
-            for (sentence, _) in self.sentences.iter().zip(picked).filter(|(s, picked)| **picked && s.section == section) {
+            for (sentence, _) in
+                self.sentences.iter().zip(picked).filter(|(s, picked)| **picked && s.section == section)
+            {
                 if !open {
                     if !out.is_empty() {
                         out.push('\n');
@@ -149,7 +151,12 @@ impl Reader {
             Role::Assistant => {
                 for call in message.tool_calls.iter().rev() {
                     let arguments = middle_cut(call.function.arguments.trim(), 120);
-                    self.add(format!("called {}({arguments})", call.function.name), Section::Assistant, when, 0.2 + recency);
+                    self.add(
+                        format!("called {}({arguments})", call.function.name),
+                        Section::Assistant,
+                        when,
+                        0.2 + recency,
+                    );
                 }
                 self.prose(&text, Section::Assistant, when, 1.5 + recency);
             }
@@ -196,7 +203,8 @@ impl Reader {
         for line in without_host_sections(text).lines() {
             let line = line.trim();
             if line.starts_with('#') {
-                section = Section::ALL.into_iter().find(|section| section.heading() == line).unwrap_or(Section::Earlier);
+                section =
+                    Section::ALL.into_iter().find(|section| section.heading() == line).unwrap_or(Section::Earlier);
                 when = None;
             } else if let Some(date) = line.strip_suffix(':').filter(|date| is_day(date)) {
                 when = Some(date.to_owned());
@@ -221,7 +229,8 @@ impl Reader {
             return;
         }
         // The tenth sentence of one shape says little that the newest did not.
-        let shape = text.to_lowercase().split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<String>();
+        let shape =
+            text.to_lowercase().split(|c: char| c.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<String>();
         let repeats = self.shapes.entry(shape).or_insert(0u16);
         let score = score - 0.7 * f64::from((*repeats).min(6));
         *repeats = repeats.saturating_add(1);
@@ -230,26 +239,78 @@ impl Reader {
 }
 
 fn is_day(text: &str) -> bool {
-    text.len() == 10 && text.bytes().enumerate().all(|(at, b)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() })
+    text.len() == 10
+        && text.bytes().enumerate().all(|(at, b)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() })
 }
 
 /// What a sentence says for itself.
 fn weight(text: &str, section: Section) -> f64 {
     const DECIDING: [&str; 34] = [
-        "decide", "decision", "agree", "chose", "choose", "must", "never", "always", "prefer", "remember", "important", "because",
-        "deadline", "plan to", "planning", "will use", "instead", "need", "want", "should", "require", "fixed", "broke", "bug",
-        "todo", "next", "password", "name is", "my name", "i am", "i'm", "i live", "birthday", "allerg",
+        "decide",
+        "decision",
+        "agree",
+        "chose",
+        "choose",
+        "must",
+        "never",
+        "always",
+        "prefer",
+        "remember",
+        "important",
+        "because",
+        "deadline",
+        "plan to",
+        "planning",
+        "will use",
+        "instead",
+        "need",
+        "want",
+        "should",
+        "require",
+        "fixed",
+        "broke",
+        "bug",
+        "todo",
+        "next",
+        "password",
+        "name is",
+        "my name",
+        "i am",
+        "i'm",
+        "i live",
+        "birthday",
+        "allerg",
     ];
     const FILLER: [&str; 18] = [
-        "thanks", "thank you", "ok", "okay", "sure", "great", "hello", "hi", "hey", "bye", "yes", "no", "wow", "cool", "nice",
-        "good morning", "got it", "sounds good",
+        "thanks",
+        "thank you",
+        "ok",
+        "okay",
+        "sure",
+        "great",
+        "hello",
+        "hi",
+        "hey",
+        "bye",
+        "yes",
+        "no",
+        "wow",
+        "cool",
+        "nice",
+        "good morning",
+        "got it",
+        "sounds good",
     ];
     let mut identifiers = 0u32;
     super::identifiers::scan(text, &mut |_| identifiers += 1);
     let words: Vec<&str> = text.split_whitespace().collect();
     let lower = text.to_lowercase();
     // Names: capital letters inside the sentence.
-    let names = words.iter().skip(1).filter(|word| word.len() > 1 && word.chars().next().is_some_and(char::is_uppercase)).count();
+    let names = words
+        .iter()
+        .skip(1)
+        .filter(|word| word.len() > 1 && word.chars().next().is_some_and(char::is_uppercase))
+        .count();
     let mut score = 0.0;
     if identifiers > 0 {
         score += 1.2 + 0.3 * f64::from(identifiers.min(3));
@@ -311,7 +372,9 @@ mod tests {
     #[test]
     fn sentences_end_where_they_end() {
         let mut found = Vec::new();
-        each_sentence("I saw Dr. Smith at 3.30 p.m. today. He paid 12.50! Why? 好。走", |s| found.push(s.to_owned()));
+        each_sentence("I saw Dr. Smith at 3.30 p.m. today. He paid 12.50! Why? 好。走", |s| {
+            found.push(s.to_owned())
+        });
         assert_eq!(found, ["I saw Dr. Smith at 3.30 p.m.", "today.", "He paid 12.50!", "Why?", "好。", "走"]);
     }
 

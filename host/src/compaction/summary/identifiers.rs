@@ -58,7 +58,9 @@ fn each_in(message: &Message, mut found: impl FnMut(&str)) {
 
 /// Calls `found` with each identifier of `text`, in order.
 pub(super) fn scan(text: &str, found: &mut impl FnMut(&str)) {
-    for word in text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '`' | '|' | '“' | '”' | '«' | '»')) {
+    for word in
+        text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '`' | '|' | '“' | '”' | '«' | '»'))
+    {
         if let Some(url) = url_in(word) {
             let before = &word[..word.len() - url.len()];
             pieces(before, found);
@@ -75,9 +77,9 @@ pub(super) fn scan(text: &str, found: &mut impl FnMut(&str)) {
 /// The rest of the word from the URL's scheme on.
 fn url_in(word: &str) -> Option<&str> {
     let at = word.find("://")?;
-    let scheme = word[..at].rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'))).map_or(0, |before| {
-        before + word[before..].chars().next().map_or(1, char::len_utf8)
-    });
+    let scheme = word[..at]
+        .rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-')))
+        .map_or(0, |before| before + word[before..].chars().next().map_or(1, char::len_utf8));
     (scheme < at).then(|| &word[scheme..])
 }
 
@@ -118,7 +120,8 @@ fn pieces(word: &str, found: &mut impl FnMut(&str)) {
 }
 
 fn one(piece: &str, found: &mut impl FnMut(&str)) {
-    let word = piece.trim_end_matches(['.', ',', ':', '!', '?', '*', '\\']).trim_start_matches(['*', ':', ',', '!', '?']);
+    let word =
+        piece.trim_end_matches(['.', ',', ':', '!', '?', '*', '\\']).trim_start_matches(['*', ':', ',', '!', '?']);
     if !word.is_empty() && word.len() <= LONGEST && is_identifier(word) {
         found(word);
     }
@@ -139,8 +142,20 @@ fn is_identifier(word: &str) -> bool {
 
 fn is_path(word: &str) -> bool {
     const ENGLISH: [&str; 14] = [
-        "and/or", "he/she", "she/he", "him/her", "his/her", "her/his", "she/her", "he/him", "they/them", "yes/no", "n/a", "w/o",
-        "either/or", "true/false",
+        "and/or",
+        "he/she",
+        "she/he",
+        "him/her",
+        "his/her",
+        "her/his",
+        "she/her",
+        "he/him",
+        "they/them",
+        "yes/no",
+        "n/a",
+        "w/o",
+        "either/or",
+        "true/false",
     ];
     word.contains('/') && word != "/" && !ENGLISH.iter().any(|pair| word.eq_ignore_ascii_case(pair))
 }

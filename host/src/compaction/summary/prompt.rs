@@ -87,7 +87,11 @@ fn capped_result(text: &str) -> String {
     let tail_chars = {
         let from = text.char_indices().nth(total - ERROR_TAIL).map_or(0, |(at, _)| at);
         let tail = text[from..].to_lowercase();
-        if ["error", "failed", "panic", "exception", "traceback"].iter().any(|word| tail.contains(word)) { ERROR_TAIL } else { 0 }
+        if ["error", "failed", "panic", "exception", "traceback"].iter().any(|word| tail.contains(word)) {
+            ERROR_TAIL
+        } else {
+            0
+        }
     };
     let head_end = text.char_indices().nth(RESULT_CHARS - tail_chars).map_or(text.len(), |(at, _)| at);
     let tail_start = text.char_indices().nth(total - tail_chars).map_or(text.len(), |(at, _)| at);
@@ -96,7 +100,9 @@ fn capped_result(text: &str) -> String {
 
 /// Takes the meaning of our own marks away from text that is not ours.
 fn defused(text: &str) -> String {
-    text.replace("</conversation>", "< /conversation>").replace("</notes>", "< /notes>").replace("</focus>", "< /focus>")
+    text.replace("</conversation>", "< /conversation>")
+        .replace("</notes>", "< /notes>")
+        .replace("</focus>", "< /focus>")
 }
 
 /// The request for one part. `earlier` are the notes so far: of a former compaction, or of the part before.

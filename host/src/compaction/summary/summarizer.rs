@@ -1,7 +1,7 @@
 //! Who writes a summary.
 
-use crate::model::{Model, ModelError, ModelReply, ModelRequest, reply_of};
 use crate::model::Accumulator;
+use crate::model::{Model, ModelError, ModelReply, ModelRequest, reply_of};
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
@@ -73,8 +73,10 @@ impl Summarizer for ModelSummarizer {
                 params.insert("model".into(), Value::from(name.as_str()));
             }
             params.insert("max_tokens".into(), Value::from(prompt.max_tokens));
-            let messages =
-                vec![json!({"role": "system", "content": prompt.system}), json!({"role": "user", "content": prompt.user})];
+            let messages = vec![
+                json!({"role": "system", "content": prompt.system}),
+                json!({"role": "user", "content": prompt.user}),
+            ];
             let reply = match self.model.call(ModelRequest { params, messages, stream: false }).await? {
                 ModelReply::Full(full) => reply_of(&full)?,
                 ModelReply::Stream(mut stream) => {

@@ -15,7 +15,8 @@ pub(crate) fn cleaned(text: &str) -> String {
         None => text,
     };
     let text = text.trim();
-    let inner = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
+    let inner =
+        text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).and_then(|rest| rest.split_once('\n'));
     match inner {
         Some((language, body)) if !language.contains(' ') && !body.contains("```") => body.trim().to_owned(),
         _ => text.to_owned(),
@@ -25,8 +26,22 @@ pub(crate) fn cleaned(text: &str) -> String {
 /// True when something is said beside headings and ways to say "nothing".
 pub(crate) fn has_content(text: &str) -> bool {
     const NOTHING: [&str; 16] = [
-        "none", "n a", "na", "nothing", "nothing yet", "not applicable", "no prior history", "empty", "unknown", "tbd",
-        "to be determined", "no conversation", "no content", "no messages", "no history", "none yet",
+        "none",
+        "n a",
+        "na",
+        "nothing",
+        "nothing yet",
+        "not applicable",
+        "no prior history",
+        "empty",
+        "unknown",
+        "tbd",
+        "to be determined",
+        "no conversation",
+        "no content",
+        "no messages",
+        "no history",
+        "none yet",
     ];
     let said = text.lines().filter(|line| !line.trim_start().starts_with('#')).map(|line| {
         let words: String = line.chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
