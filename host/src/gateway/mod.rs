@@ -1,1 +1,141 @@
 //! Wires the rooms from the configuration; starts, drains, stops.
+//!
+//! ```text
+//!  start:  store ─► model ─► slot (libraries, off the async threads) ─► turns
+//!  stop:   nothing new ─► drain ─► dispose engines ─► close the store
+//! ```
+
+use crate::config::Config;
+use crate::diagnostic::Diagnostic;
+use crate::model::{self, Model, ModelError};
+use crate::slot::Slot;
+use crate::transcript::{self, Store, StoreError};
+use crate::turn::{self, Turns};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long engines may take to let go.
+const DISPOSE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A running gateway: the rooms, wired.
+pub struct Gateway {
+    /// The configuration that it was started with.
+    pub config: Arc<Config>,
+    /// The transcript.
+    pub store: Arc<dyn Store>,
+    /// The model in use.
+    pub model: Arc<dyn Model>,
+    /// Who serves.
+    pub slot: Arc<Slot>,
+    /// Runs turns.
+    pub turns: Turns,
+    /// When it was started.
+    pub started: Instant,
+    /// How long the start took.
+    pub start_took: Duration,
+}
+
+/// Why a gateway does not start. What lies in the plugins folder never stops it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatewayError {
+    /// The store cannot be opened.
+    #[error("the transcript cannot be opened")]
+    Store(#[source] StoreError),
+    /// The model is not configured rightly.
+    #[error("the model cannot be used")]
+    Model(#[source] ModelError),
+    /// The system gives no thread.
+    #[error("a thread could not be started: {0}")]
+    Thread(String),
+}
+
+impl Diagnostic for GatewayError {
+    fn code(&self) -> &'static str {
+        match self {
+            GatewayError::Store(error) => error.code(),
+            GatewayError::Model(error) => error.code(),
+            GatewayError::Thread(_) => "CE690",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            GatewayError::Store(error) => error.hint(),
+            GatewayError::Model(error) => error.hint(),
+            GatewayError::Thread(_) => Some("raise the limit of threads and processes of this user".into()),
+        }
+    }
+}
+
+/// How a gateway stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// Every turn ended by itself.
+    pub drained: bool,
+    /// A call of an engine never came back: end the process with [`crate::slot::exit_now`], since its library may hold locks
+    /// that the ordinary way out waits for.
+    pub exit_now: bool,
+}
+
+impl Gateway {
+    /// Opens the store, takes the model, loads the engines that the slots list, and is ready for turns. Call it on the runtime
+    /// that turns shall run on.
+    ///
+    /// # Errors
+    ///
+    /// [`GatewayError`]. An engine that cannot be loaded is no error: it is out, with its reason in [`Slot::status`].
+    pub async fn start(config: Config) -> Result<Gateway, GatewayError> {
+        let model = model::from_config(&config.model).map_err(GatewayError::Model)?;
+        Gateway::start_with(config, model).await
+    }
+
+    /// The same with a model that is given, whatever the configuration names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gateway::start`].
+    pub async fn start_with(config: Config, model: Arc<dyn Model>) -> Result<Gateway, GatewayError> {
+        let started = Instant::now();
+        let config = Arc::new(config);
+        let runtime = tokio::runtime::Handle::current();
+        let (store, slot) = {
+            let (config, model) = (config.clone(), model.clone());
+            // A thread of its own: libraries are loaded, and children started, where nothing else waits.
+            off_thread(move || {
+                let store = transcript::open(&config.gateway.state_dir).map_err(GatewayError::Store)?;
+                let slot = Slot::new(&config, runtime);
+                slot.start(&turn::factory_services(store.clone(), &*model));
+                Ok((store, slot))
+            })
+            .await??
+        };
+        let turns = Turns::new(config.clone(), store.clone(), model.clone(), slot.clone());
+        Ok(Gateway { config, store, model, slot, turns, started, start_took: started.elapsed() })
+    }
+
+    /// Admits nothing more, waits for running turns as long as `[gateway] drain_ms` says, lets the engines go, closes the store.
+    /// Always comes back.
+    pub async fn shutdown(&self) -> Stopped {
+        let drained = self.turns.drain(Duration::from_millis(self.config.gateway.drain_ms)).await;
+        let (slot, store) = (self.slot.clone(), self.store.clone());
+        let clean = off_thread(move || {
+            let clean = slot.dispose_all(DISPOSE_PATIENCE);
+            store.close();
+            clean
+        })
+        .await
+        .unwrap_or(false);
+        Stopped { drained, exit_now: !clean }
+    }
+}
+
+/// Runs what blocks on a thread of its own.
+async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, GatewayError> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name("engineroom-wiring".into())
+        .spawn(move || drop(sender.send(work())))
+        .map_err(|error| GatewayError::Thread(error.to_string()))?;
+    receiver.await.map_err(|_| GatewayError::Thread("it ended without a result".into()))
+}

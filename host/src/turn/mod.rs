@@ -1,1 +1,139 @@
-//! One logical turn.
+//! One logical turn: admit → prepare → prompt → model → settle, with the overflow ladder.
+//!
+//! ```text
+//!  request ─► lane (one at a time per session) ─► open session ─► lease
+//!      │                                                           │
+//!      ▼                                                           ▼
+//!  admit: row ids, write queued ─► prepare: drain, bootstrap, assemble ─► prompt: precheck, ladder
+//!                                         ▲ next candidate │ compaction          │
+//!                                         └────────────────┴────────────── model ┤
+//!                                                                                ▼
+//!  reply ◄── durable ◄── settle: answer, outbox, turn record ─► commitTurn, maintain ─► lane free
+//! ```
+//!
+//! Engines are called through [`crate::slot`] only. A turn runs in a task of its own, so that it settles whatever becomes of the
+//! client. A warm turn costs what is new.
+
+mod admit;
+mod clock;
+mod builtin;
+mod compact;
+mod context;
+mod drive;
+mod error;
+mod house;
+mod incoming;
+mod lanes;
+mod llm;
+mod outbox;
+mod prepare;
+mod prompt;
+mod replay_answer;
+mod request;
+mod rewrite;
+mod run;
+mod services;
+mod session;
+mod settle;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::TurnError;
+pub use request::{
+    CompactReport, ContextEntry, ContextReport, HistoryMode, TurnBody, TurnFacts, TurnReply, TurnRequest, TurnStream,
+};
+
+use house::House;
+use incoming::Incoming;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::model::{Model, TokenCounter};
+use crate::slot::{HostServices, Slot};
+use crate::transcript::Store;
+
+/// The services that a factory may call: the engine's own store and token counting.
+pub fn factory_services(store: Arc<dyn Store>, model: &dyn Model) -> Arc<dyn HostServices> {
+    Arc::new(services::FactoryServices::new(store, TokenCounter::for_model(&model.info().resolved)))
+}
+
+/// Runs turns. Cheap to clone.
+#[derive(Clone)]
+pub struct Turns {
+    house: Arc<House>,
+}
+
+impl Turns {
+    /// Turns over these rooms. Must be made inside the runtime that they shall run on.
+    pub fn new(config: Arc<Config>, store: Arc<dyn Store>, model: Arc<dyn Model>, slot: Arc<Slot>) -> Turns {
+        let house = House::new(config, store, model, slot, tokio::runtime::Handle::current());
+        house.start_flushing();
+        Turns { house }
+    }
+
+    /// Runs one turn. For a streamed reply it returns with the first byte of the model; the turn is over when the stream ends.
+    ///
+    /// # Errors
+    ///
+    /// Whatever ended the turn before its first byte. An admitted message is kept; the turn record says that it has no answer.
+    pub async fn run(&self, mut request: TurnRequest) -> Result<TurnReply, TurnError> {
+        let incoming = Incoming::read(std::mem::take(&mut request.messages), request.history)?;
+        // The caller's interest: whoever drops this future, or the stream of the reply, cancels.
+        let interest = request.cancel.clone().drop_guard();
+        let (head, answer) = tokio::sync::oneshot::channel();
+        self.house.spawn_turn(drive::drive(self.house.clone(), request, incoming, head))?;
+        let mut reply = answer.await.unwrap_or_else(|_| Err(TurnError::internal("the turn ended without an answer")))?;
+        match reply.body {
+            TurnBody::Full(_) => {
+                interest.disarm();
+            }
+            TurnBody::Stream(stream) => reply.body = TurnBody::Stream(drive::with_interest(stream, interest)),
+        }
+        Ok(reply)
+    }
+
+    /// Compacts a session now. `focus` is a text of the operator: what the summary should look after.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`]; [`TurnError::Compaction`] when the engine's `compact` failed, and history is as it was.
+    pub async fn compact(&self, key: &str, focus: Option<String>) -> Result<CompactReport, TurnError> {
+        let house = self.house.clone();
+        let key = key.to_owned();
+        self.house.finish(async move { compact::manual(&house, &key, focus).await }).await
+    }
+
+    /// What the model would see now, entry by entry.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`], or that no engine may serve.
+    pub async fn context(&self, key: &str) -> Result<ContextReport, TurnError> {
+        let house = self.house.clone();
+        let key = key.to_owned();
+        self.house.finish(async move { context::report(&house, &key).await }).await
+    }
+
+    /// Deletes a session with everything that hangs on it; the engine that serves it is told first.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`], or that the store failed.
+    pub async fn delete(&self, key: &str) -> Result<(), TurnError> {
+        let house = self.house.clone();
+        let key = key.to_owned();
+        self.house.finish(async move { settle::delete(&house, &key).await }).await
+    }
+
+    /// Turns and operations that run now.
+    pub fn running(&self) -> usize {
+        self.house.tasks.len()
+    }
+
+    /// Admits nothing more, waits for what runs, and cancels what is left at `patience`. True when everything ended by itself.
+    pub async fn drain(&self, patience: Duration) -> bool {
+        self.house.drain(patience).await
+    }
+}

@@ -1,0 +1,190 @@
+//! Admission: the client's messages find their place in the tree, get their row ids, and are queued to the one writer.
+
+use super::TurnError;
+use super::clock::now_ms;
+use super::house::House;
+use super::session::{Session, State, is_role};
+use crate::transcript::reconcile::reconcile;
+use crate::transcript::{
+    Ack, Entry, EntryBody, EntryId, Message, OutboxRow, OutboxState, Role, Submission, TurnRecord, Write, stored_flags,
+};
+use std::sync::Arc;
+
+/// What is asked to be admitted.
+pub(super) struct Admission {
+    pub(super) messages: Vec<Message>,
+    /// `messages` is the whole conversation.
+    pub(super) full: bool,
+    pub(super) heartbeat: bool,
+    pub(super) idempotency_key: Option<String>,
+    /// An earlier request with the same key admitted this entry, and it was never answered.
+    pub(super) resume: Option<EntryId>,
+    /// Engine that is to serve.
+    pub(super) engine: String,
+}
+
+/// A turn that has its place.
+#[derive(Debug, Default)]
+pub(super) struct Admitted {
+    /// Id of this request's turn record (UUID v7).
+    pub(super) turn_id: String,
+    /// Id of the logical turn: key of its outbox row, the same while a client runs tools.
+    pub(super) logical_id: String,
+    /// First entry of the current turn: the last user entry. 0 when there is none.
+    pub(super) first: EntryId,
+    /// Receipt of the admission, if something was written.
+    pub(super) ack: Option<Ack>,
+    /// The head moves back only with the answer: without one, the old branch stays the active one.
+    pub(super) head_pending: bool,
+}
+
+impl House {
+    /// Admits messages to a session. From here on they have row ids, and reads at or past the current turn are fenced.
+    pub(super) fn admit(&self, session: &Session, admission: Admission) -> Result<Admitted, TurnError> {
+        let mut state = session.state();
+        let turn_id = uuid::Uuid::now_v7().to_string();
+        let mut writes = std::mem::take(&mut state.extra.deferred);
+        // How far each open turn came is looked up before the branch changes under it.
+        let open = open_turns(&state);
+        let (branch_at, append_from) = self.place(&state, &admission);
+        let new = admission.messages.into_iter().skip(append_from);
+        let mut moved = Vec::new();
+        state.cut_behind(branch_at, &mut moved)?;
+        let mut head_pending = !moved.is_empty();
+        let now = now_ms();
+        let mut first_new = None;
+        for message in new {
+            if head_pending {
+                writes.append(&mut moved);
+                head_pending = false;
+            }
+            let entry = self.entry(&mut state, message, now, admission.heartbeat);
+            first_new.get_or_insert(entry.id);
+            state.append(entry, &mut writes)?;
+        }
+        state.sync(&self.counter);
+        let first = state.last_user().or(first_new).unwrap_or(0);
+        let mut admitted = Admitted { logical_id: turn_id.clone(), turn_id, first, ack: None, head_pending };
+        if state.extra.ephemeral {
+            return Ok(admitted);
+        }
+        for turn in open {
+            if turn.row.first == first {
+                // A client that ran tools comes back, or one that got no answer tries again: the same logical turn.
+                admitted.logical_id = turn.row.key.clone();
+            } else {
+                close(&mut state, turn, &mut writes);
+            }
+        }
+        let row = OutboxRow {
+            key: admitted.logical_id.clone(),
+            engine: admission.engine,
+            session: state.record().row,
+            first,
+            last: 0,
+            state: OutboxState::Admitted,
+            attempts: 0,
+            last_error: None,
+            created_ms: now,
+        };
+        upsert(&mut state.extra.outbox, row.clone());
+        writes.push(Write::Outbox(row));
+        if let Some(key) = admission.idempotency_key {
+            // A retry after a crash must find what was admitted.
+            writes.push(Write::Turn(TurnRecord {
+                turn_id: admitted.turn_id.clone(),
+                session: state.record().row,
+                admitted: first,
+                terminal: 0,
+                idempotency_key: Some(key),
+                engine: String::new(),
+                degraded: None,
+                detail: serde_json::json!({"outcome": "admitted"}),
+                started_ms: now,
+                ended_ms: 0,
+            }));
+        }
+        let lease = Some((state.record().row, self.store.lease()));
+        admitted.ack = Some(self.store.submit(Submission { lease, writes }));
+        Ok(admitted)
+    }
+
+    /// Where the turn goes on, and the first message that is new.
+    fn place(&self, state: &State<'_>, admission: &Admission) -> (EntryId, usize) {
+        let head = state.branch().head();
+        if admission.full {
+            let found = reconcile(state.entries(), &admission.messages);
+            return (found.branch_at, found.append_from);
+        }
+        let unanswered = admission.resume.is_some()
+            && admission.resume == state.last_user()
+            && !state.entries().iter().rev().take_while(|entry| Some(entry.id) > admission.resume).any(|entry| {
+                is_role(entry, Role::Assistant)
+            });
+        (head, if unanswered { admission.messages.len() } else { 0 })
+    }
+
+    /// A new entry behind the head.
+    pub(super) fn entry(&self, state: &mut State<'_>, message: Message, time_ms: i64, heartbeat: bool) -> Entry {
+        Entry {
+            id: state.next_entry(&*self.store),
+            parent: state.branch().head(),
+            session: state.record().row,
+            time_ms,
+            flags: if heartbeat { stored_flags::HEARTBEAT } else { 0 },
+            tokens: self.counter.message(&message),
+            digest: message.digest(),
+            body: EntryBody::Message(Arc::new(message)),
+        }
+    }
+}
+
+/// An admitted row with what there is of its turn.
+struct OpenTurn {
+    row: OutboxRow,
+    /// Last entry of the turn, when something answered in it.
+    last: Option<EntryId>,
+}
+
+fn open_turns(state: &State<'_>) -> Vec<OpenTurn> {
+    state
+        .extra
+        .outbox
+        .iter()
+        .filter(|row| row.state == OutboxState::Admitted)
+        .map(|row| {
+            let mut entries = state.messages_from(row.first);
+            if entries.first().is_some_and(|entry| entry.id != row.first) {
+                entries.clear();
+            }
+            let end = entries.iter().skip(1).position(|entry| is_role(entry, Role::User)).map_or(entries.len(), |at| at + 1);
+            entries.truncate(end);
+            let answered = entries.iter().any(|entry| is_role(entry, Role::Assistant));
+            OpenTurn { row: row.clone(), last: entries.last().filter(|_| answered).map(|entry| entry.id) }
+        })
+        .collect()
+}
+
+/// Closes a turn that nobody goes on with: with what is there, or, without any answer, by forgetting it; the engine gets the
+/// entry through the cursor then.
+fn close(state: &mut State<'_>, turn: OpenTurn, writes: &mut Vec<Write>) {
+    match turn.last {
+        Some(last) => {
+            let row = OutboxRow { last, state: OutboxState::Ready, ..turn.row };
+            upsert(&mut state.extra.outbox, row.clone());
+            writes.push(Write::Outbox(row));
+        }
+        None => {
+            state.extra.outbox.retain(|row| row.key != turn.row.key);
+            writes.push(Write::OutboxDelete(turn.row.key));
+        }
+    }
+}
+
+/// Inserts or replaces by key.
+pub(super) fn upsert(rows: &mut Vec<OutboxRow>, row: OutboxRow) {
+    match rows.iter_mut().find(|old| old.key == row.key) {
+        Some(old) => *old = row,
+        None => rows.push(row),
+    }
+}

@@ -1,0 +1,387 @@
+//! A turn from its lane to its reply.
+
+use super::admit::{Admission, Admitted};
+use super::clock::now_ms;
+use super::compact::Ask;
+use super::house::House;
+use super::incoming::Incoming;
+use super::prompt::Prompt;
+use super::replay_answer::{self, chunks_of, stored_answer};
+use super::run::{Cancel, Notes, TurnRun};
+use super::services::TurnServices;
+use super::settle::Envelope;
+use super::{TurnBody, TurnError, TurnReply, TurnRequest, TurnStream};
+use crate::model::{
+    Accumulator, ModelError, ModelReply, ModelRequest, ModelStream, Reply, reply_of, usage_only, wants_usage,
+};
+use crate::slot::LeaseRequest;
+use engine_abi::wire::trigger;
+use futures_util::{Stream, StreamExt};
+use serde_json::Value;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::DropGuard;
+
+/// Most attempts to get a prompt past a provider that says it is too long.
+const OVERFLOW_ATTEMPTS: u32 = 3;
+/// Chunks that a slow client may be behind.
+const CHUNKS: usize = 64;
+/// How long a client may not read before it counts as gone.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
+
+/// Where the reply goes.
+pub(super) type Head = oneshot::Sender<Result<TurnReply, TurnError>>;
+
+/// Runs a turn to its end, whatever becomes of the caller.
+pub(super) async fn drive(house: Arc<House>, request: TurnRequest, incoming: Incoming, head: Head) {
+    let mut stream = request.stream;
+    match begin(&house, request, incoming).await {
+        Err(error) => reply(head, Err(error)),
+        Ok(Begun::Stored(answer)) => reply(head, Ok(replayed(answer, &mut stream))),
+        Ok(Begun::Run(run)) => answer(*run, stream, head).await,
+    }
+}
+
+/// What the beginning of a turn came to.
+enum Begun {
+    /// The same request was answered before.
+    Stored(replay_answer::Stored),
+    Run(Box<TurnRun>),
+}
+
+/// Lane, session, lease, admission: everything before the first hook.
+async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> Result<Begun, TurnError> {
+    let cancel = Cancel::new(request.cancel.clone(), house.stop.clone());
+    let started_ms = now_ms();
+    let (lane, session) = match &request.session_key {
+        None => (None, house.ephemeral()),
+        Some(key) => {
+            let lane = cancel.unless_fired(house.lanes.enter(key)).await??;
+            (Some(lane), house.open(key, true).await?)
+        }
+    };
+    let mut resume = None;
+    if let Some(key) = &request.idempotency_key {
+        match stored_answer(house, &session, key).await? {
+            Some(replay_answer::Known::Answered(stored)) => return Ok(Begun::Stored(*stored)),
+            Some(replay_answer::Known::Unanswered(entry)) => resume = Some(entry),
+            None => {}
+        }
+    }
+    let (agent, ephemeral) = {
+        let mut state = session.state();
+        state.extra.model_name = request.params.get("model").and_then(Value::as_str).map(str::to_owned);
+        (state.record().agent.clone(), state.extra.ephemeral)
+    };
+    let lease = house.slot.lease(&LeaseRequest::turn(agent, !ephemeral)).map_err(TurnError::Slot)?;
+    cancel.check()?;
+    let mut run = TurnRun {
+        services: TurnServices::new(house.clone(), session.clone()),
+        system_tokens: house.system_tokens(&incoming.system),
+        tool_tokens: house.tool_tokens(&request.params),
+        house: house.clone(),
+        session,
+        lease,
+        cancel,
+        lane,
+        admitted: Admitted::default(),
+        system: incoming.system,
+        params: request.params,
+        heartbeat: request.heartbeat,
+        idempotency_key: request.idempotency_key,
+        notes: Notes::default(),
+        started_ms,
+        compacted: false,
+        overflowed: false,
+        settled: false,
+    };
+    let admission = Admission {
+        messages: incoming.messages,
+        full: incoming.full,
+        heartbeat: run.heartbeat,
+        idempotency_key: run.idempotency_key.clone(),
+        resume,
+        engine: run.lease.engine().id().to_owned(),
+    };
+    run.admitted = house.admit(&run.session, admission)?;
+    Ok(Begun::Run(Box::new(run)))
+}
+
+/// Prompt, model, reply, and what follows it.
+async fn answer(mut run: TurnRun, stream: bool, head: Head) {
+    let outcome = match run.call_model(stream).await {
+        Ok(ModelReply::Full(body)) => give_full(&mut run, body, stream, head).await,
+        Ok(ModelReply::Stream(chunks)) => give_stream(&mut run, chunks, stream, head).await,
+        Err(error) => Err((error, Some(head))),
+    };
+    match outcome {
+        Ok(()) => run.hand_over().await,
+        Err((error, head)) => {
+            run.store_unanswered(&error);
+            if let Some(head) = head {
+                reply(head, Err(error));
+            }
+        }
+    }
+}
+
+/// A turn that failed, with the head of the reply when it was not given yet.
+type Failed = (TurnError, Option<Head>);
+
+impl TurnRun {
+    /// Assembles, checks, calls the model; shortens and tries again when the provider says that the prompt is too long.
+    async fn call_model(&mut self, stream: bool) -> Result<ModelReply, TurnError> {
+        let window = self.house.model.info().context_window;
+        let reserve = self.house.reserve(&self.params);
+        let mut limit = self.house.counter.budget(window.saturating_sub(reserve));
+        let mut attempts = 0;
+        loop {
+            let prompt = self.fitting_prompt(limit).await?;
+            let counted = prompt.tokens();
+            self.notes.prompt_tokens = counted;
+            let request = ModelRequest { params: self.params.clone(), messages: prompt.render(), stream };
+            drop(prompt);
+            let since = Instant::now();
+            let model = self.house.model.clone();
+            let outcome = self.cancel.unless_fired(model.call(request)).await?;
+            self.timed("model", since);
+            match outcome {
+                Ok(reply) => return Ok(reply),
+                Err(error @ ModelError::Overflow { .. }) => {
+                    attempts += 1;
+                    self.overflowed = true;
+                    if attempts > OVERFLOW_ATTEMPTS {
+                        return Err(TurnError::Overflow { attempts, last: error });
+                    }
+                    let told = overflow_limit(&error).map(|told| told.saturating_sub(reserve));
+                    let shorter = counted / 4 * 3;
+                    limit = told.filter(|told| *told < counted).unwrap_or(shorter).min(shorter.max(1));
+                    self.recover(limit, attempts).await?;
+                }
+                Err(error) => return Err(TurnError::Model(error)),
+            }
+        }
+    }
+
+    /// A prompt of at most `limit` tokens, as long as the fixed part allows it.
+    async fn fitting_prompt(&mut self, limit: u64) -> Result<Prompt, TurnError> {
+        let mut assembled = self.assemble(limit).await?;
+        let tokens = self.session.state().projected_tokens();
+        let worth_it = tokens > self.session.state().extra.compaction_floor;
+        if assembled.counted > limit && !self.compacted && worth_it {
+            self.compacted = true;
+            let done = self.compact(self.ask(limit, trigger::BUDGET, 1)).await;
+            match done {
+                Ok(measured) => self.note_progress(measured.compacted),
+                Err(TurnError::Cancelled) => return Err(TurnError::Cancelled),
+                // The ladder goes on: what cannot be compacted is trimmed.
+                Err(error) => tracing::warn!(%error, "the history was not compacted before the prompt"),
+            }
+            assembled = self.assemble(limit).await?;
+        }
+        let before = assembled.prompt.tokens();
+        if before > limit {
+            self.lease.engine().record_over_budget();
+            assembled.prompt.trim(limit, &self.house.counter);
+            self.note_step("trim", before, assembled.prompt.tokens());
+        }
+        Ok(assembled.prompt)
+    }
+
+    /// After an overflow: compact by force, so that the next assembly has less to choose from.
+    async fn recover(&mut self, limit: u64, attempt: u32) -> Result<(), TurnError> {
+        self.compacted = true;
+        match self.compact(self.ask(limit, trigger::OVERFLOW, attempt)).await {
+            Ok(_) => Ok(()),
+            Err(TurnError::Cancelled) => Err(TurnError::Cancelled),
+            Err(error) => {
+                tracing::warn!(%error, attempt, "the history was not compacted after an overflow");
+                Ok(())
+            }
+        }
+    }
+
+    fn ask(&self, limit: u64, trigger: u32, attempt: u32) -> Ask {
+        let current = {
+            let state = self.session.state();
+            let view = state.view();
+            let start = state.turn_start(self.admitted.first);
+            view.tokens(start..view.len())
+        };
+        Ask {
+            trigger,
+            force: true,
+            attempt,
+            max_attempts: OVERFLOW_ATTEMPTS,
+            budget: limit.saturating_sub(self.system_tokens + self.tool_tokens + current).max(1),
+            focus: None,
+        }
+    }
+}
+
+/// The window that a provider told with its refusal.
+fn overflow_limit(error: &ModelError) -> Option<u64> {
+    match error {
+        ModelError::Overflow { limit, .. } => *limit,
+        _ => None,
+    }
+}
+
+/// A whole answer: it leaves when it is durable.
+async fn give_full(run: &mut TurnRun, body: Value, stream: bool, head: Head) -> Result<(), Failed> {
+    let parsed = match reply_of(&body) {
+        Ok(parsed) => parsed,
+        Err(error) => return Err((TurnError::Model(error), Some(head))),
+    };
+    let envelope = Envelope { body: run.idempotency_key.is_some().then(|| body.clone()), outcome: "answered" };
+    if let Err(error) = run.store_answer(parsed, envelope).await {
+        return Err((error, Some(head)));
+    }
+    let body = if stream { stream_of(chunks_of(&body)) } else { TurnBody::Full(body) };
+    reply(head, Ok(reply_with(run, body)));
+    Ok(())
+}
+
+/// A streamed answer: each chunk leaves as it comes, once the admission is durable; the end leaves after the answer is.
+async fn give_stream(run: &mut TurnRun, mut chunks: ModelStream, stream: bool, head: Head) -> Result<(), Failed> {
+    let mut accumulator = Accumulator::new();
+    if !stream {
+        // Asked for a whole answer, and got pieces.
+        while let Some(chunk) = match run.cancel.unless_fired(chunks.next()).await {
+            Ok(next) => next,
+            Err(error) => return Err((error, Some(head))),
+        } {
+            match chunk {
+                Ok(chunk) => accumulator.push(&chunk),
+                Err(error) => return Err((TurnError::Model(error), Some(head))),
+            }
+        }
+        let parsed = accumulator.finish();
+        let body = replay_answer::completion(&parsed, &run.admitted.turn_id, run.started_ms / 1000);
+        let envelope = Envelope { body: Some(body.clone()), outcome: "answered" };
+        if let Err(error) = run.store_answer(parsed, envelope).await {
+            return Err((error, Some(head)));
+        }
+        reply(head, Ok(reply_with(run, TurnBody::Full(body))));
+        return Ok(());
+    }
+    if let Err(error) = run.admission_durable().await {
+        return Err((error, Some(head)));
+    }
+    let (sender, receiver) = mpsc::channel(CHUNKS);
+    reply(head, Ok(reply_with(run, TurnBody::Stream(Box::pin(Receiving(receiver))))));
+    let since = Instant::now();
+    let ended = pump(run, &mut chunks, &mut accumulator, &sender).await;
+    drop(chunks);
+    run.timed("stream", since);
+    let parsed = accumulator.finish();
+    match ended {
+        Ended::Whole => {}
+        Ended::Gone if keepable(&parsed) => {
+            let envelope = Envelope { body: None, outcome: "interrupted" };
+            return run.store_answer(parsed, envelope).await.map_err(|error| (error, None));
+        }
+        Ended::Gone => return Err((TurnError::Cancelled, None)),
+        Ended::Failed(error) => {
+            let reason = error.to_string();
+            offer(&sender, Err(TurnError::Model(error))).await;
+            return Err((TurnError::internal(format!("the stream broke off: {reason}")), None));
+        }
+    }
+    if let Err(error) = run.store_answer(parsed, Envelope { body: None, outcome: "answered" }).await {
+        let reason = error.to_string();
+        offer(&sender, Err(error)).await;
+        return Err((TurnError::internal(reason), None));
+    }
+    Ok(())
+}
+
+/// How a stream ended.
+enum Ended {
+    Whole,
+    /// The client went away, or the gateway stops.
+    Gone,
+    Failed(ModelError),
+}
+
+async fn pump(
+    run: &TurnRun,
+    chunks: &mut ModelStream,
+    accumulator: &mut Accumulator,
+    sender: &mpsc::Sender<Result<Value, TurnError>>,
+) -> Ended {
+    let usage_wanted = wants_usage(&run.params);
+    loop {
+        let next = tokio::select! {
+            biased;
+            next = chunks.next() => next,
+            () = run.cancel.fired() => return Ended::Gone,
+            () = sender.closed() => return Ended::Gone,
+        };
+        match next {
+            None => return Ended::Whole,
+            Some(Err(error)) => return Ended::Failed(error),
+            Some(Ok(chunk)) => {
+                accumulator.push(&chunk);
+                if !usage_wanted && usage_only(&chunk) {
+                    continue;
+                }
+                if !offer(sender, Ok(chunk)).await {
+                    return Ended::Gone;
+                }
+            }
+        }
+    }
+}
+
+/// Gives a chunk to the client; false when it is gone.
+async fn offer(sender: &mpsc::Sender<Result<Value, TurnError>>, chunk: Result<Value, TurnError>) -> bool {
+    sender.send_timeout(chunk, CLIENT_PATIENCE).await.is_ok()
+}
+
+/// Worth keeping when nobody heard the end: text, and no half tool call.
+fn keepable(parsed: &Reply) -> bool {
+    parsed.message.tool_calls.is_empty() && !parsed.message.text().trim().is_empty()
+}
+
+fn reply_with(run: &TurnRun, body: TurnBody) -> TurnReply {
+    let facts = run.facts();
+    TurnReply { engine: facts.engine.clone(), degraded: facts.degraded.clone(), facts, body }
+}
+
+fn replayed(stored: replay_answer::Stored, stream: &mut bool) -> TurnReply {
+    let body = if *stream { stream_of(chunks_of(&stored.body)) } else { TurnBody::Full(stored.body) };
+    let facts = stored.facts;
+    TurnReply { engine: facts.engine.clone(), degraded: facts.degraded.clone(), facts, body }
+}
+
+fn stream_of(chunks: Vec<Value>) -> TurnBody {
+    TurnBody::Stream(Box::pin(futures_util::stream::iter(chunks.into_iter().map(Ok))))
+}
+
+/// The caller may be gone; then nobody hears it.
+fn reply(head: Head, reply: Result<TurnReply, TurnError>) {
+    drop(head.send(reply));
+}
+
+struct Receiving(mpsc::Receiver<Result<Value, TurnError>>);
+
+impl Stream for Receiving {
+    type Item = Result<Value, TurnError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+/// A stream that tells the turn when its reader is gone.
+pub(super) fn with_interest(stream: TurnStream, interest: DropGuard) -> TurnStream {
+    Box::pin(stream.map(move |chunk| {
+        let _held = &interest;
+        chunk
+    }))
+}
+

@@ -1,0 +1,134 @@
+//! Why a turn was refused, or ended without an answer.
+
+use crate::diagnostic::Diagnostic;
+use crate::model::ModelError;
+use crate::slot::SlotError;
+use crate::transcript::StoreError;
+
+/// Errors of a turn. Everything that was acknowledged before stays.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TurnError {
+    /// The request makes no sense.
+    #[error("{message}")]
+    Invalid {
+        /// What is wrong.
+        message: String,
+        /// Where, in the body of the request.
+        param: Option<String>,
+    },
+    /// Too many requests wait for the session already.
+    #[error("{waiting} requests wait for this session already")]
+    QueueFull {
+        /// How many.
+        waiting: usize,
+    },
+    /// The session was busy for too long.
+    #[error("the session was busy for {seconds} seconds")]
+    QueueTimeout {
+        /// How long.
+        seconds: u64,
+    },
+    /// The gateway stops.
+    #[error("the gateway is stopping")]
+    Draining,
+    /// The caller gave up.
+    #[error("the request was cancelled")]
+    Cancelled,
+    /// No such session.
+    #[error("there is no session \"{key}\"")]
+    NoSession {
+        /// Its key.
+        key: String,
+    },
+    /// No engine may serve, and the policy is strict; or the host cannot meet an engine's requirements.
+    #[error("no context engine may serve this request")]
+    Slot(#[source] SlotError),
+    /// The model failed.
+    #[error("the model did not answer")]
+    Model(#[source] ModelError),
+    /// The prompt does not fit, whatever was tried.
+    #[error("the prompt does not fit the model's context window after {attempts} attempts to shorten it")]
+    Overflow {
+        /// How often it was sent.
+        attempts: u32,
+        /// The provider's last words.
+        #[source]
+        last: ModelError,
+    },
+    /// A compaction failed; history is as it was.
+    #[error("the compaction failed: {reason}")]
+    Compaction {
+        /// Why.
+        reason: String,
+    },
+    /// The store failed; the turn is not acknowledged.
+    #[error("the transcript could not be kept")]
+    Store(#[from] StoreError),
+    /// Something inside the gateway broke.
+    #[error("the gateway failed: {reason}")]
+    Internal {
+        /// What.
+        reason: String,
+    },
+}
+
+impl TurnError {
+    pub(super) fn invalid(message: impl Into<String>, param: impl Into<String>) -> TurnError {
+        TurnError::Invalid { message: message.into(), param: Some(param.into()) }
+    }
+
+    pub(super) fn internal(reason: impl Into<String>) -> TurnError {
+        TurnError::Internal { reason: reason.into() }
+    }
+
+    /// The HTTP status that says the same.
+    pub fn http_status(&self) -> u16 {
+        match self {
+            TurnError::Invalid { .. } | TurnError::Overflow { .. } => 400,
+            TurnError::NoSession { .. } => 404,
+            TurnError::QueueFull { .. } => 429,
+            TurnError::QueueTimeout { .. } | TurnError::Draining => 503,
+            TurnError::Cancelled => 499,
+            TurnError::Slot(error) => error.http_status(),
+            TurnError::Model(error) => error.http_status(),
+            TurnError::Compaction { .. } | TurnError::Store(_) | TurnError::Internal { .. } => 500,
+        }
+    }
+}
+
+impl Diagnostic for TurnError {
+    fn code(&self) -> &'static str {
+        match self {
+            TurnError::Invalid { .. } => "CE601",
+            TurnError::QueueFull { .. } => "CE602",
+            TurnError::QueueTimeout { .. } => "CE603",
+            TurnError::Draining => "CE604",
+            TurnError::Cancelled => "CE605",
+            TurnError::NoSession { .. } => "CE606",
+            TurnError::Overflow { .. } => "CE607",
+            TurnError::Compaction { .. } => "CE608",
+            TurnError::Internal { .. } => "CE609",
+            // The room below knows best.
+            TurnError::Slot(error) => error.code(),
+            TurnError::Model(error) => error.code(),
+            TurnError::Store(error) => error.code(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            TurnError::QueueFull { .. } => Some("wait for the running requests, or raise [gateway] queue_per_session".into()),
+            TurnError::QueueTimeout { .. } => Some("retry; `engineroom doctor` shows what holds the session".into()),
+            TurnError::Draining => Some("retry when the gateway is up again".into()),
+            TurnError::NoSession { .. } => Some("`engineroom sessions list` shows the sessions".into()),
+            TurnError::Overflow { .. } => {
+                Some("shorten the last message or the system prompt, or use a model with a larger window".into())
+            }
+            TurnError::Slot(error) => error.hint(),
+            TurnError::Model(error) => error.hint(),
+            TurnError::Store(error) => error.hint(),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What all turns share.
+
+use super::lanes::Lanes;
+use super::session::Memory;
+use super::TurnError;
+use crate::compaction::{ModelSummarizer, NoModel, Summarizer};
+use crate::config::Config;
+use crate::model::{Model, TokenCounter};
+use crate::slot::Slot;
+use crate::transcript::{HotSessions, Store};
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Longest wait for a session that is busy.
+const QUEUE_PATIENCE: Duration = Duration::from_secs(600);
+/// How long a cancelled turn may take to settle when the gateway stops.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(2);
+/// How often marks that wait for a next turn are written without one.
+const FLUSH_EVERY: Duration = Duration::from_secs(2);
+/// Texts whose token count is remembered (system prompts, tool schemas).
+const COUNTED_TEXTS: usize = 512;
+
+/// The rooms that a turn needs, and what turns share in memory.
+pub(super) struct House {
+    pub(super) config: Arc<Config>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) slot: Arc<Slot>,
+    pub(super) counter: TokenCounter,
+    pub(super) runtime: tokio::runtime::Handle,
+    pub(super) lanes: Arc<Lanes>,
+    pub(super) hot: HotSessions<Memory>,
+    /// Sessions with marks that wait for a next turn.
+    waiting: Mutex<HashSet<Arc<str>>>,
+    pub(super) tasks: TaskTracker,
+    /// Fires when the gateway stops and its patience is over.
+    pub(super) stop: CancellationToken,
+    counted: Mutex<HashMap<u128, u64>>,
+}
+
+impl House {
+    pub(super) fn new(
+        config: Arc<Config>,
+        store: Arc<dyn Store>,
+        model: Arc<dyn Model>,
+        slot: Arc<Slot>,
+        runtime: tokio::runtime::Handle,
+    ) -> Arc<House> {
+        let counter = TokenCounter::for_model(&model.info().resolved);
+        Arc::new(House {
+            lanes: Lanes::new(config.gateway.queue_per_session, QUEUE_PATIENCE),
+            hot: HotSessions::new(config.gateway.hot_sessions_bytes, {
+                let store = store.clone();
+                move |record| Memory::new(store.clone(), record, false)
+            }),
+            waiting: Mutex::default(),
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            counted: Mutex::default(),
+            config,
+            store,
+            model,
+            slot,
+            counter,
+            runtime,
+        })
+    }
+
+    /// Spawns a turn, unless the gateway stops.
+    pub(super) fn spawn_turn(&self, turn: impl Future<Output = ()> + Send + 'static) -> Result<(), TurnError> {
+        if self.tasks.is_closed() {
+            return Err(TurnError::Draining);
+        }
+        self.tasks.spawn_on(turn, &self.runtime);
+        Ok(())
+    }
+
+    /// Runs an operation to its end, whether or not the caller waits for it.
+    pub(super) async fn finish<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, TurnError>> + Send + 'static,
+    ) -> Result<T, TurnError> {
+        if self.tasks.is_closed() {
+            return Err(TurnError::Draining);
+        }
+        self.tasks
+            .spawn_on(work, &self.runtime)
+            .await
+            .unwrap_or_else(|error| Err(TurnError::internal(error.to_string())))
+    }
+
+    /// Runs what blocks off the async threads.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, TurnError> + Send + 'static,
+    ) -> Result<T, TurnError> {
+        self.runtime.spawn_blocking(work).await.unwrap_or_else(|error| Err(TurnError::internal(error.to_string())))
+    }
+
+    /// Writes, now and then, what waits for a next turn.
+    pub(super) fn start_flushing(self: &Arc<House>) {
+        let house = Arc::downgrade(self);
+        let stop = self.stop.clone();
+        self.runtime.spawn(async move {
+            let mut tick = tokio::time::interval(FLUSH_EVERY);
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    _ = tick.tick() => {}
+                }
+                let Some(house) = house.upgrade() else { return };
+                house.flush();
+            }
+        });
+    }
+
+    /// A session has marks that wait for its next turn.
+    pub(super) fn note_waiting(&self, key: &Arc<str>) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
+    }
+
+    /// Writes the marks of sessions that had no next turn yet.
+    fn flush(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        for key in waiting {
+            // One that is not in memory any more wrote them when it left.
+            if let Some(handle) = self.hot.warm(&key) {
+                handle.lock().extra.flush();
+            }
+        }
+    }
+
+    pub(super) async fn drain(&self, patience: Duration) -> bool {
+        self.tasks.close();
+        let quiet = tokio::time::timeout(patience, self.tasks.wait()).await.is_ok();
+        self.stop.cancel();
+        if !quiet {
+            // They see the cancel and settle with what is there.
+            let _ = tokio::time::timeout(SETTLE_PATIENCE, self.tasks.wait()).await;
+        }
+        self.flush();
+        quiet
+    }
+
+    /// Who writes summaries: the model, under the name that the session asked for last, or nobody.
+    pub(super) fn summarizer(&self, model_name: Option<String>) -> Box<dyn Summarizer> {
+        if self.model.info().has_llm {
+            Box::new(ModelSummarizer::new(self.model.clone(), model_name))
+        } else {
+            Box::new(NoModel)
+        }
+    }
+
+    /// Tokens that are kept free for the answer: what the client asks for, or the model's most; never more than half of the
+    /// window, respectively a quarter.
+    pub(super) fn reserve(&self, params: &serde_json::Map<String, Value>) -> u64 {
+        let info = self.model.info();
+        let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|name| params.get(*name)?.as_u64());
+        match asked {
+            Some(tokens) => tokens.min(info.context_window / 2),
+            None => info.max_output_tokens.min(info.context_window / 4),
+        }
+    }
+
+    /// Tokens of the system messages as sent; remembered, since they are the same from turn to turn.
+    pub(super) fn system_tokens(&self, system: &[Value]) -> u64 {
+        system.iter().map(|message| self.remembered(message, |message, counter| counter.json_message(message))).sum()
+    }
+
+    /// Tokens of the tool schemas.
+    pub(super) fn tool_tokens(&self, params: &serde_json::Map<String, Value>) -> u64 {
+        ["tools", "functions", "response_format"]
+            .iter()
+            .filter_map(|name| params.get(*name))
+            .map(|value| self.remembered(value, |value, counter| counter.value(value)))
+            .sum()
+    }
+
+    fn remembered(&self, value: &Value, count: impl FnOnce(&Value, &TokenCounter) -> u64) -> u64 {
+        let key = xxhash_rust::xxh3::xxh3_128(value.to_string().as_bytes());
+        if let Some(tokens) = self.counted.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return *tokens;
+        }
+        let tokens = count(value, &self.counter);
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.len() >= COUNTED_TEXTS {
+            counted.clear();
+        }
+        counted.insert(key, tokens);
+        tokens
+    }
+}

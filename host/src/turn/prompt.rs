@@ -1,0 +1,186 @@
+//! From what the engine gave to what the model is sent.
+
+use crate::compaction::{PromptItem, View, trim_to_fit};
+use crate::model::TokenCounter;
+use crate::slot::{AssembleOutput, Item};
+use crate::transcript::{Message, Role};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Tag of the block that carries a volatile addition.
+const BLOCK: &str = "engine-context";
+/// Framing of a system prompt that exists only because of an addition, in tokens; a bound.
+const SYSTEM_FRAMING: u64 = 8;
+
+/// A prompt before it is rendered: what is fixed, and the items that the ladder may still shorten.
+pub(super) struct Prompt {
+    system: Vec<Value>,
+    /// What the engine added, as it gave it.
+    system_addition: Option<String>,
+    volatile_addition: Option<String>,
+    /// The volatile addition as it is sent.
+    volatile: Option<String>,
+    items: Vec<PromptItem>,
+    /// Tokens of everything but the items: system prompt, additions, tool schemas.
+    fixed: u64,
+}
+
+impl Prompt {
+    /// Puts together what the client said (`system`, and the tokens of it and of the tools in `fixed`), what the engine gave,
+    /// and the current turn, `view` from `turn_start` on. The current turn is there once: where the engine placed it, else last.
+    pub(super) fn build(
+        system: &[Value],
+        fixed: u64,
+        view: &View,
+        turn_start: usize,
+        output: &AssembleOutput,
+        counter: &TokenCounter,
+    ) -> Prompt {
+        let mut fixed = fixed;
+        let system = match &output.system_prompt_addition {
+            Some(addition) if !addition.is_empty() => {
+                fixed += counter.text(addition) + SYSTEM_FRAMING;
+                prepend_system(system, addition)
+            }
+            _ => system.to_vec(),
+        };
+        let volatile = output.volatile_prompt_addition.as_deref().filter(|text| !text.is_empty()).map(block);
+        if let Some(block) = &volatile {
+            fixed += counter.text(block) + SYSTEM_FRAMING;
+        }
+        let mut items = Vec::with_capacity(view.len().min(1024));
+        let mut placed = false;
+        for item in &output.items {
+            match item {
+                Item::Span { start, end } => items.extend(view.items(*start..*end, turn_start)),
+                Item::Message(message) => items.push(PromptItem {
+                    id: None,
+                    tokens: u64::from(counter.message(message)),
+                    message: message.clone(),
+                    current_turn: false,
+                }),
+                Item::CurrentTurn => {
+                    placed = true;
+                    items.extend(view.items(turn_start..view.len(), turn_start));
+                }
+            }
+        }
+        if !placed {
+            items.extend(view.items(turn_start..view.len(), turn_start));
+        }
+        Prompt {
+            system,
+            system_addition: output.system_prompt_addition.clone(),
+            volatile_addition: output.volatile_prompt_addition.clone(),
+            volatile,
+            items,
+            fixed,
+        }
+    }
+
+    /// Tokens of the whole prompt as it will be sent.
+    pub(super) fn tokens(&self) -> u64 {
+        self.fixed + self.items.iter().map(|item| item.tokens).sum::<u64>()
+    }
+
+    /// What the engine put before the system prompt.
+    pub(super) fn system_addition(&self) -> Option<&str> {
+        self.system_addition.as_deref()
+    }
+
+    /// What the engine put at the head of the current user message.
+    pub(super) fn volatile_addition(&self) -> Option<&str> {
+        self.volatile_addition.as_deref()
+    }
+
+    /// The items, in the order of the prompt.
+    pub(super) fn items(&self) -> &[PromptItem] {
+        &self.items
+    }
+
+    /// The last rungs of the ladder: shortens until the prompt costs at most `limit`, where the fixed part allows it.
+    pub(super) fn trim(&mut self, limit: u64, counter: &TokenCounter) {
+        let items = std::mem::take(&mut self.items);
+        self.items = trim_to_fit(items, limit.saturating_sub(self.fixed), counter);
+    }
+
+    /// The messages as the model gets them: system first.
+    pub(super) fn render(&self) -> Vec<Value> {
+        let mut messages = Vec::with_capacity(self.system.len() + self.items.len() + 1);
+        messages.extend(self.system.iter().cloned());
+        let mut volatile = self.volatile.as_deref();
+        for item in &self.items {
+            let mut value = render_message(&item.message);
+            if item.current_turn
+                && let Some(block) = volatile.take()
+            {
+                if item.message.role == Role::User {
+                    prepend_content(&mut value, block);
+                } else {
+                    // A turn without a user message: the block stands before it by itself.
+                    messages.push(json!({"role": "user", "content": block}));
+                }
+            }
+            messages.push(value);
+        }
+        messages
+    }
+}
+
+fn render_message(message: &Arc<Message>) -> Value {
+    // A message always serialises: its keys are text and its numbers came from JSON.
+    serde_json::to_value(&**message)
+        .unwrap_or_else(|_| json!({"role": message.role.name(), "content": message.text().into_owned()}))
+}
+
+/// `addition` before the first system prompt, or as the only one.
+fn prepend_system(system: &[Value], addition: &str) -> Vec<Value> {
+    let mut out = system.to_vec();
+    match out.first_mut() {
+        Some(first) => prepend_content(first, addition),
+        None => out.push(json!({"role": "system", "content": addition})),
+    }
+    out
+}
+
+/// Puts `text` at the head of a message's content, whatever its shape.
+fn prepend_content(message: &mut Value, text: &str) {
+    let Some(fields) = message.as_object_mut() else { return };
+    let content = fields.get_mut("content").map(Value::take).unwrap_or_default();
+    let content = match content {
+        Value::String(old) if old.is_empty() => Value::String(text.to_owned()),
+        Value::String(old) => Value::String(format!("{text}\n\n{old}")),
+        Value::Array(mut parts) => {
+            parts.insert(0, json!({"type": "text", "text": text}));
+            Value::Array(parts)
+        }
+        _ => Value::String(text.to_owned()),
+    };
+    set_content(fields, content);
+}
+
+fn set_content(fields: &mut Map<String, Value>, content: Value) {
+    fields.insert("content".into(), content);
+}
+
+/// The volatile addition as a block that its own text cannot close.
+fn block(text: &str) -> String {
+    format!("<{BLOCK}>\n{}\n</{BLOCK}>", escape(text))
+}
+
+fn escape(text: &str) -> Cow<'_, str> {
+    if !text.contains(['<', '>', '&']) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        match letter {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            other => out.push(other),
+        }
+    }
+    Cow::Owned(out)
+}

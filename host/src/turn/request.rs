@@ -1,0 +1,171 @@
+//! What comes in and what goes out: the gateway-level face of a turn.
+
+use super::TurnError;
+use crate::transcript::EntryId;
+use futures_util::Stream;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::pin::Pin;
+use tokio_util::sync::CancellationToken;
+
+/// How the messages of a request relate to the stored session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HistoryMode {
+    /// The whole conversation; compared with the stored branch.
+    Full,
+    /// Only what is new.
+    Delta,
+    /// Full when the body holds an assistant message, or a tool message, or two or more user messages; else delta.
+    #[default]
+    Auto,
+}
+
+/// One request for a turn.
+#[derive(Debug, Clone, Default)]
+pub struct TurnRequest {
+    /// Key of the session; `None` for an ephemeral turn, of which nothing is stored.
+    pub session_key: Option<String>,
+    /// How `messages` relate to the stored session.
+    pub history: HistoryMode,
+    /// OpenAI messages as the client sent them, system and developer prompts included.
+    pub messages: Vec<Value>,
+    /// The rest of the client's body, without `messages` and `stream`; passed on to the model untouched.
+    pub params: Map<String, Value>,
+    /// The client wants chunks.
+    pub stream: bool,
+    /// The same key on the same session gives the stored answer again, without a model call.
+    pub idempotency_key: Option<String>,
+    /// This is a heartbeat.
+    pub heartbeat: bool,
+    /// Fires when the caller no longer wants the answer. Dropping the reply, or the future of [`super::Turns::run`], does the
+    /// same.
+    pub cancel: CancellationToken,
+}
+
+/// Chunks of an answer, as the model gave them. It ends only after the turn is durable: an end without an error is the
+/// acknowledgement.
+pub type TurnStream = Pin<Box<dyn Stream<Item = Result<Value, TurnError>> + Send>>;
+
+/// Body of a reply.
+pub enum TurnBody {
+    /// A `chat.completion` object; the turn is durable.
+    Full(Value),
+    /// `chat.completion.chunk` objects.
+    Stream(TurnStream),
+}
+
+impl std::fmt::Debug for TurnBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TurnBody::Full(value) => f.debug_tuple("Full").field(value).finish(),
+            TurnBody::Stream(_) => f.write_str("Stream"),
+        }
+    }
+}
+
+/// Facts about a turn that are known before its body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TurnFacts {
+    /// Id of the logical turn (UUID v7).
+    pub turn_id: String,
+    /// Key of the session, or `None` when ephemeral.
+    pub session_key: Option<String>,
+    /// Id of the session; a throw-away one when ephemeral.
+    pub session_id: String,
+    /// Registered id of the engine that served: the one whose assembly made the last model call.
+    pub engine: String,
+    /// Closed degraded code, when it is not the selected engine.
+    pub degraded: Option<String>,
+    /// True when a stored answer was given again.
+    pub replayed: bool,
+}
+
+/// The reply to a turn.
+#[derive(Debug)]
+pub struct TurnReply {
+    /// Engine that served.
+    pub engine: String,
+    /// Closed degraded code.
+    pub degraded: Option<String>,
+    /// The other facts.
+    pub facts: TurnFacts,
+    /// The answer.
+    pub body: TurnBody,
+}
+
+/// What a compaction did, measured by the host.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CompactReport {
+    /// The call did what it could.
+    pub ok: bool,
+    /// The context is smaller now.
+    pub compacted: bool,
+    /// Why not, or what else is worth saying.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Registered id of the engine that answered.
+    pub engine: String,
+    /// Closed degraded code, when it is not the selected engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
+    /// Tokens of the projected history before.
+    pub tokens_before: u64,
+    /// Tokens of the projected history after.
+    pub tokens_after: u64,
+    /// First entry that stays verbatim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_kept_entry_id: Option<EntryId>,
+    /// The summary that stands for what is older.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+}
+
+/// What the model would see now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContextReport {
+    /// Key of the session.
+    pub session: String,
+    /// Engine that would serve.
+    pub engine: String,
+    /// Closed degraded code, when it is not the selected engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub degraded: Option<String>,
+    /// Model in use.
+    pub model: String,
+    /// Its context window in tokens.
+    pub context_window: u64,
+    /// Tokens that history may cost: window less reserve, system prompt and current turn of the last request being unknown.
+    pub budget: u64,
+    /// Tokens of what would be sent of the history.
+    pub tokens: u64,
+    /// What the engine thinks it costs.
+    pub engine_estimate: u64,
+    /// True when token counts are a bound.
+    pub estimated: bool,
+    /// What the engine would put before the system prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt_addition: Option<String>,
+    /// What the engine would put at the head of the current user message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volatile_prompt_addition: Option<String>,
+    /// The entries, in the order of the prompt, then those that are left out.
+    pub entries: Vec<ContextEntry>,
+}
+
+/// One entry of a [`ContextReport`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContextEntry {
+    /// Entry id; absent for a message that an engine made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<EntryId>,
+    /// Role.
+    pub role: &'static str,
+    /// Tokens as it would be sent.
+    pub tokens: u64,
+    /// True when the model would see it.
+    pub shown: bool,
+    /// Why it is shown, or not.
+    pub why: String,
+    /// Its text, cut to a line.
+    pub text: String,
+}

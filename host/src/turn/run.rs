@@ -1,0 +1,313 @@
+//! The state of one running turn.
+
+use super::admit::Admitted;
+use super::clock::now_ms;
+use super::house::House;
+use super::lanes::LaneGuard;
+use super::services::TurnServices;
+use super::session::Session;
+use super::{TurnError, TurnFacts};
+use crate::slot::{
+    CancelFlag, HookFailure, Lease, RuntimeSettings, Segment, SegmentContext, SessionFacts,
+};
+use engine_abi::wire::{reason_code, runtime_mode, selection_source};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Id of the host that executes turns here.
+const HOST_ID: &str = "engineroom-embedded";
+/// Its name for people.
+const HOST_LABEL: &str = "Engineroom embedded runner";
+
+/// Who may stop a turn before its answer is there: the client that went away, or the gateway that stops.
+pub(super) struct Cancel {
+    client: CancellationToken,
+    stop: CancellationToken,
+    /// The same for engines.
+    flag: CancelFlag,
+}
+
+impl Cancel {
+    pub(super) fn new(client: CancellationToken, stop: CancellationToken) -> Cancel {
+        Cancel { client, stop, flag: CancelFlag::new() }
+    }
+
+    /// Completes when the turn shall stop.
+    pub(super) async fn fired(&self) {
+        tokio::select! {
+            () = self.client.cancelled() => {}
+            () = self.stop.cancelled() => {}
+        }
+        self.flag.cancel();
+    }
+
+    /// From here on the client has what it came for; only a stop of the gateway counts.
+    pub(super) fn only_stop(&mut self) {
+        self.client = CancellationToken::new();
+        self.flag = CancelFlag::new();
+    }
+
+    /// Asks the running hook to give way.
+    pub(super) fn raise(&self) {
+        self.flag.cancel();
+    }
+
+    pub(super) fn check(&self) -> Result<(), TurnError> {
+        if self.client.is_cancelled() || self.stop.is_cancelled() {
+            self.flag.cancel();
+            return Err(TurnError::Cancelled);
+        }
+        Ok(())
+    }
+
+    /// `work`, or nothing as soon as the turn shall stop; `work` is dropped then.
+    pub(super) async fn unless_fired<T>(&self, work: impl Future<Output = T>) -> Result<T, TurnError> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.fired() => Err(TurnError::Cancelled),
+        }
+    }
+}
+
+/// What happened on the way, for the turn record.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Notes {
+    /// Hooks that failed, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) failures: Vec<Value>,
+    /// Steps that shortened the prompt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) ladder: Vec<Value>,
+    /// Time of each part in microseconds, in the order in which they ran.
+    pub(super) timings: Vec<(&'static str, u64)>,
+    /// Tokens of the last prompt, as the host counted them.
+    pub(super) prompt_tokens: u64,
+    /// Tokens of the same history, as the engine estimated them.
+    pub(super) engine_estimate: u64,
+    /// Tokens that the prompt may cost.
+    pub(super) prompt_limit: u64,
+}
+
+/// One logical turn while it runs, from its lease on.
+pub(super) struct TurnRun {
+    pub(super) house: Arc<House>,
+    pub(super) session: Arc<Session>,
+    pub(super) services: Arc<TurnServices>,
+    pub(super) lease: Lease,
+    pub(super) cancel: Cancel,
+    /// Held until the turn is settled; `None` for an ephemeral turn.
+    pub(super) lane: Option<LaneGuard>,
+    pub(super) admitted: Admitted,
+    pub(super) system: Vec<Value>,
+    pub(super) params: Map<String, Value>,
+    pub(super) heartbeat: bool,
+    pub(super) idempotency_key: Option<String>,
+    pub(super) notes: Notes,
+    pub(super) started_ms: i64,
+    /// Tokens of the system prompt and of the tool schemas.
+    pub(super) system_tokens: u64,
+    pub(super) tool_tokens: u64,
+    /// The history was compacted in this turn already.
+    pub(super) compacted: bool,
+    /// A provider said that the prompt is too long.
+    pub(super) overflowed: bool,
+    /// Everything is stored: memory and store agree.
+    pub(super) settled: bool,
+}
+
+impl Drop for TurnRun {
+    fn drop(&mut self) {
+        if !self.settled
+            && let Some(key) = &self.session.key
+        {
+            // The turn broke off in the middle: what is in memory may be ahead of the store, so the next one reads it anew.
+            self.house.hot.forget(key);
+        }
+    }
+}
+
+impl TurnRun {
+    /// An operation on a session that is no turn: nothing is admitted.
+    pub(super) fn operation(
+        house: Arc<House>,
+        session: Arc<Session>,
+        lease: Lease,
+        lane: Option<LaneGuard>,
+    ) -> TurnRun {
+        let services = TurnServices::new(house.clone(), session.clone());
+        let cancel = Cancel::new(CancellationToken::new(), house.stop.clone());
+        TurnRun {
+            house,
+            session,
+            services,
+            lease,
+            cancel,
+            lane,
+            admitted: Admitted::default(),
+            system: Vec::new(),
+            params: Map::new(),
+            heartbeat: false,
+            idempotency_key: None,
+            notes: Notes::default(),
+            started_ms: now_ms(),
+            system_tokens: 0,
+            tool_tokens: 0,
+            compacted: false,
+            overflowed: false,
+            settled: true,
+        }
+    }
+
+    /// Facts for the client.
+    pub(super) fn facts(&self) -> TurnFacts {
+        TurnFacts {
+            turn_id: self.admitted.turn_id.clone(),
+            session_key: self.session.key.as_ref().map(|key| key.to_string()),
+            session_id: self.session.state().record().session_id.clone(),
+            engine: self.lease.engine().id().to_owned(),
+            degraded: self.degraded_code(),
+            replayed: false,
+        }
+    }
+
+    pub(super) fn degraded_code(&self) -> Option<String> {
+        self.lease.degraded().map(|degraded| degraded.code.as_str().to_owned())
+    }
+
+    /// Notes how long a part took.
+    pub(super) fn timed(&mut self, part: &'static str, since: Instant) {
+        self.notes.timings.push((part, u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)));
+    }
+
+    /// What an engine is told about the session and the run.
+    pub(super) fn session_facts(&self, token_budget: Option<u64>, current_tokens: Option<u64>) -> SessionFacts {
+        session_facts(
+            &self.house,
+            &self.session,
+            &self.lease,
+            Run { heartbeat: self.heartbeat, overflowed: self.overflowed, params: &self.params },
+            token_budget,
+            current_tokens,
+        )
+    }
+
+    /// One hand-off to the engine that serves, cancelled when the turn is.
+    pub(super) async fn segment<T: Send + 'static>(
+        &self,
+        facts: SessionFacts,
+        blocking: bool,
+        work: impl FnOnce(&mut Segment) -> Result<T, HookFailure> + Send + 'static,
+    ) -> Result<T, HookFailure> {
+        let mut context = SegmentContext::new(facts, self.services.clone());
+        context.cancel = self.cancel.flag.clone();
+        context.blocking = blocking;
+        let engine = self.lease.engine().clone();
+        let call = engine.segment(context, work);
+        tokio::pin!(call);
+        // A cancelled call is waited for, until its deadline at most: the session is not entered twice at once.
+        let outcome = tokio::select! {
+            biased;
+            outcome = &mut call => outcome,
+            () = self.cancel.fired() => call.await,
+        };
+        outcome.and_then(|done| done)
+    }
+
+    /// Moves down to the next candidate after a failed hook.
+    pub(super) fn move_down(&mut self, failure: &HookFailure) -> Result<(), TurnError> {
+        self.note_failure(failure);
+        tracing::warn!(
+            engine = failure.engine,
+            hook = failure.hook.name(),
+            reason = failure.reason,
+            session = self.session.key.as_deref(),
+            "a hook failed; the turn goes on with the next candidate"
+        );
+        self.lease.fail(failure).map_err(TurnError::Slot)
+    }
+
+    pub(super) fn note_failure(&mut self, failure: &HookFailure) {
+        self.notes.failures.push(json!({
+            "engine": failure.engine,
+            "hook": failure.hook.name(),
+            "code": failure.code.as_str(),
+            "reason": failure.reason,
+        }));
+    }
+
+    /// Notes a step that made the prompt shorter.
+    pub(super) fn note_step(&mut self, step: &str, before: u64, after: u64) {
+        self.notes.ladder.push(json!({"step": step, "before": before, "after": after}));
+    }
+}
+
+/// The run, as far as engines are told about it.
+pub(super) struct Run<'a> {
+    pub(super) heartbeat: bool,
+    pub(super) overflowed: bool,
+    pub(super) params: &'a Map<String, Value>,
+}
+
+/// The facts of a session for its engine.
+pub(super) fn session_facts(
+    house: &House,
+    session: &Session,
+    lease: &Lease,
+    run: Run<'_>,
+    token_budget: Option<u64>,
+    current_tokens: Option<u64>,
+) -> SessionFacts {
+    let state = session.state();
+    SessionFacts {
+        session_id: state.record().session_id.clone(),
+        session_key: session.key.as_ref().map(|key| key.to_string()),
+        agent: state.record().agent.clone(),
+        thread_id: None,
+        ephemeral: state.extra.ephemeral,
+        heartbeat: run.heartbeat,
+        settings: Some(settings(house, lease, &run, token_budget)),
+        prompt_cache: state.extra.cache.clone(),
+        token_budget,
+        current_token_count: current_tokens,
+        ..SessionFacts::default()
+    }
+}
+
+fn settings(house: &House, lease: &Lease, run: &Run<'_>, token_budget: Option<u64>) -> RuntimeSettings {
+    let info = house.model.info();
+    let requested = run.params.get("model").and_then(Value::as_str).map(str::to_owned).or(info.requested);
+    let degraded = lease.degraded();
+    let degraded_reason = match &degraded {
+        _ if run.overflowed => reason_code::CONTEXT_OVERFLOW,
+        Some(degraded) => degraded.code.reason_code(),
+        None => reason_code::NONE,
+    };
+    let other_model = requested.as_ref().is_some_and(|name| *name != info.resolved);
+    let selected = lease.selected();
+    RuntimeSettings {
+        mode: match degraded_reason {
+            reason_code::NONE if other_model => runtime_mode::FALLBACK,
+            reason_code::NONE => runtime_mode::NORMAL,
+            _ => runtime_mode::DEGRADED,
+        },
+        harness_id: None,
+        runtime_id: None,
+        model_requested: requested,
+        model_resolved: Some(info.resolved),
+        model_provider: Some(info.provider),
+        model_family: info.family,
+        selected_id: Some(selected.to_owned()),
+        selection_source: if selected == "legacy" { selection_source::DEFAULT } else { selection_source::CONFIGURED },
+        fallback_reason: reason_code::NONE,
+        degraded_reason,
+        execution_host_id: Some(HOST_ID.into()),
+        execution_host_label: Some(HOST_LABEL.into()),
+        prompt_token_budget: token_budget,
+        max_output_tokens: Some(info.max_output_tokens),
+    }
+}

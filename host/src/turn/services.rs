@@ -1,0 +1,438 @@
+//! What the gateway offers to a running hook: the host's side of `runtimeContext`.
+
+use super::builtin::{Builtin, Measured};
+use super::rewrite::rewrite;
+use super::session::Session;
+use super::house::House;
+use super::llm;
+use super::outbox::entry_ref;
+use crate::memory::MemorySnapshot;
+use crate::slot::{
+    CallScope, CompactArgs, CompactOutput, CursorPage, CursorRequest, Hook, HostServices, LlmRequest, LlmResponse,
+    MaintainOutput, MemoryHit, MemoryPromptArgs, Replacement, ServiceError, ServiceStatus, StoreOp, TokenCount,
+};
+use crate::model::TokenCounter;
+use crate::transcript::{
+    Branch, EngineScope, EntryId, SessionRecord, Store, StoreError, Submission, Write, cursor,
+};
+use engine_abi::wire::{citations_mode, cursor_outcome, cursor_reset, service};
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// How often a waiting service looks at its cancel signal.
+const CANCEL_POLL: Duration = Duration::from_millis(25);
+/// Sessions that are read at once for a list.
+const LIST_PAGE: usize = 256;
+
+/// The services of one turn or operation.
+pub(super) struct TurnServices {
+    house: Arc<House>,
+    session: Arc<Session>,
+    /// First entry of the current turn, or 0: reads of `bootstrap` and `assemble` end before it.
+    fence: AtomicU64,
+    /// The engine showed a cursor at or past the fence.
+    fence_crossed: AtomicBool,
+    /// Last entry that was given through the cursor.
+    read_up_to: AtomicU64,
+    /// The session's scope of an engine's store was written.
+    touched_scope: AtomicBool,
+    /// What the built-in compaction did for a hook that delegated.
+    delegated: Mutex<Option<Measured>>,
+    /// What asked for the compaction that runs.
+    trigger: AtomicU64,
+    /// The memory section, prepared before each assembly.
+    memory: Mutex<MemorySnapshot>,
+}
+
+impl TurnServices {
+    pub(super) fn new(house: Arc<House>, session: Arc<Session>) -> Arc<TurnServices> {
+        Arc::new(TurnServices {
+            house,
+            session,
+            fence: AtomicU64::new(0),
+            fence_crossed: AtomicBool::new(false),
+            read_up_to: AtomicU64::new(0),
+            touched_scope: AtomicBool::new(false),
+            delegated: Mutex::new(None),
+            trigger: AtomicU64::new(u64::from(engine_abi::wire::trigger::BUDGET)),
+            memory: Mutex::default(),
+        })
+    }
+
+    pub(super) fn set_fence(&self, first: EntryId) {
+        self.fence.store(first, Ordering::Release);
+    }
+
+    /// Prepares the memory section for an assembly with these tools.
+    pub(super) fn prepare_memory(&self, available_tools: &[String]) {
+        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) =
+            MemorySnapshot::prepare(available_tools.to_vec(), citations_mode::AUTO, false);
+    }
+
+    /// True, once, when the engine showed a cursor at or past the fence.
+    pub(super) fn take_fence_crossed(&self) -> bool {
+        self.fence_crossed.swap(false, Ordering::AcqRel)
+    }
+
+    /// The last entry that the engine read through the cursor since the last call, or 0.
+    pub(super) fn take_read_up_to(&self) -> EntryId {
+        self.read_up_to.swap(0, Ordering::AcqRel)
+    }
+
+    /// True when the session's scope of an engine's store was written.
+    pub(super) fn touched_scope(&self) -> bool {
+        self.touched_scope.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_trigger(&self, trigger: u32) {
+        self.trigger.store(u64::from(trigger), Ordering::Release);
+        *self.delegated.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// What the built-in compaction did for the hook that ran last, if it delegated.
+    pub(super) fn take_delegated(&self) -> Option<Measured> {
+        self.delegated.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn fence_for(&self, hook: Hook) -> Option<EntryId> {
+        let fence = self.fence.load(Ordering::Acquire);
+        (fence != 0 && matches!(hook, Hook::Bootstrap | Hook::Assemble)).then_some(fence)
+    }
+
+    fn scope_of(&self, engine_scope: bool) -> EngineScope {
+        if engine_scope { EngineScope::Engine } else { EngineScope::Session(self.session.state().record().row) }
+    }
+
+    fn page(
+        &self,
+        record: &SessionRecord,
+        branch: &Branch,
+        request: &CursorRequest,
+        fence: Option<EntryId>,
+    ) -> Result<CursorPage, ServiceError> {
+        let ask = cursor::Request {
+            cursor: request.cursor.as_deref(),
+            max_messages: request.max_messages,
+            max_bytes: usize::try_from(request.max_bytes).unwrap_or(usize::MAX),
+            fence,
+        };
+        match cursor::read(record, branch, &ask) {
+            Ok(cursor::Outcome::Page(page)) => Ok(CursorPage {
+                outcome: cursor_outcome::PAGE,
+                reset_reason: cursor_reset::NONE,
+                has_more: page.has_more,
+                cursor: Some(page.cursor),
+                entries: page.entries.iter().filter_map(|entry| entry_ref(entry)).collect(),
+                serialized_bytes: page.serialized_bytes as u64,
+                required_bytes: page.required_bytes.unwrap_or(0) as u64,
+            }),
+            Ok(cursor::Outcome::Reset { cursor, reason }) => Ok(CursorPage {
+                outcome: cursor_outcome::RESET,
+                reset_reason: reason.code(),
+                cursor: Some(cursor),
+                ..CursorPage::default()
+            }),
+            Err(error) => {
+                self.fence_crossed.store(true, Ordering::Release);
+                Err(refused(error.to_string()))
+            }
+        }
+    }
+
+    fn read_own(&self, scope: &CallScope<'_>, request: &CursorRequest) -> Result<CursorPage, ServiceError> {
+        let fence = self.fence_for(scope.hook);
+        let state = self.session.state();
+        let page = self.page(state.record(), state.branch(), request, fence)?;
+        if let Some(last) = page.entries.last() {
+            self.read_up_to.fetch_max(last.head.id, Ordering::AcqRel);
+        }
+        Ok(page)
+    }
+
+    /// Another session of the same agent, only when the plugin's entry grants it.
+    fn read_other(
+        &self,
+        scope: &CallScope<'_>,
+        key: &str,
+        request: &CursorRequest,
+    ) -> Result<CursorPage, ServiceError> {
+        if !scope.grants.iter().any(|grant| grant == "sessions") {
+            return Err(refused("another session needs the grant sessions in the plugin's entry"));
+        }
+        let missing = CursorPage { outcome: cursor_outcome::MISSING, ..CursorPage::default() };
+        let Some(record) = self.house.store.session(key).map_err(store_error)? else { return Ok(missing) };
+        if record.agent != scope.session.agent {
+            return Ok(missing);
+        }
+        let branch = self.house.store.branch(record.row, record.head).map_err(store_error)?;
+        self.page(&record, &Branch::from_entries(branch), request, None)
+    }
+
+    /// Runs `work` on the runtime while this thread, an engine's, waits for it: no longer than the hook may.
+    fn wait<T: Send + 'static>(
+        &self,
+        scope: &CallScope<'_>,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let task = self.house.runtime.spawn(async move {
+            // The receiver is gone when the hook's time is over; the result is dropped then.
+            let _ = sender.send(work.await);
+        });
+        loop {
+            let left = scope.deadline.saturating_duration_since(Instant::now());
+            match receiver.recv_timeout(left.min(CANCEL_POLL)) {
+                Ok(value) => return Ok(value),
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    return Err(ServiceError::new(ServiceStatus::Failed, "the service stopped without an answer"));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if scope.cancel.is_cancelled() => {
+                    task.abort();
+                    return Err(ServiceError::new(ServiceStatus::Cancelled, "the call was cancelled"));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if left <= CANCEL_POLL => {
+                    task.abort();
+                    return Err(ServiceError::new(ServiceStatus::Expired, "the deadline of the call has passed"));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+fn refused(message: impl Into<String>) -> ServiceError {
+    ServiceError::new(ServiceStatus::Refused, message)
+}
+
+fn store_error(error: StoreError) -> ServiceError {
+    let status = match error {
+        StoreError::Requirement => ServiceStatus::Refused,
+        StoreError::Deadline => ServiceStatus::Expired,
+        StoreError::Closed => ServiceStatus::Unavailable,
+        _ => ServiceStatus::Failed,
+    };
+    ServiceError::new(status, error.to_string())
+}
+
+impl HostServices for TurnServices {
+    fn available(&self, service_id: &str) -> bool {
+        match service_id {
+            service::TOKENS
+            | service::COMPACTION
+            | service::TRANSCRIPT
+            | service::STORE
+            | service::SESSIONS
+            | service::MEMORY => true,
+            service::LLM => self.house.model.info().has_llm,
+            _ => false,
+        }
+    }
+
+    fn count_tokens(&self, _scope: &CallScope<'_>, text: &str) -> Result<TokenCount, ServiceError> {
+        let counter = &self.house.counter;
+        Ok(TokenCount { tokens: counter.text(text), estimated: counter.estimated() })
+    }
+
+    fn llm_complete(&self, scope: &CallScope<'_>, request: LlmRequest) -> Result<LlmResponse, ServiceError> {
+        let info = self.house.model.info();
+        if !info.has_llm {
+            return Err(ServiceError::unavailable("llm.complete"));
+        }
+        if request.model.as_ref().is_some_and(|model| *model != info.resolved)
+            && !scope.grants.iter().any(|grant| grant == "llm-model-override")
+        {
+            return Err(refused("another model needs the grant llm-model-override in the plugin's entry"));
+        }
+        let call = llm::complete(self.house.model.clone(), request, scope.session.agent.clone());
+        self.wait(scope, call)?
+    }
+
+    fn delegate_compaction(&self, scope: &CallScope<'_>, args: CompactArgs) -> Result<CompactOutput, ServiceError> {
+        if scope.hook != Hook::Compact {
+            return Err(refused("the built-in compaction runs only inside compact"));
+        }
+        let fence = self.fence.load(Ordering::Acquire);
+        let ask = Builtin {
+            token_budget: args.token_budget.unwrap_or(0),
+            force: args.force,
+            focus: args.custom_instructions,
+            must_keep_from: (fence != 0).then_some(fence),
+            trigger: u32::try_from(self.trigger.load(Ordering::Acquire)).unwrap_or_default(),
+            by: scope.engine_id.to_owned(),
+            deadline: scope.deadline,
+        };
+        let (house, session) = (self.house.clone(), self.session.clone());
+        let done = self.wait(scope, async move { house.compact_builtin(&session, ask).await })?;
+        let measured = done.map_err(|error| ServiceError::new(ServiceStatus::Failed, error.to_string()))?;
+        let output = measured.to_output();
+        *self.delegated.lock().unwrap_or_else(PoisonError::into_inner) = Some(measured);
+        Ok(output)
+    }
+
+    fn read_transcript(&self, scope: &CallScope<'_>, request: CursorRequest) -> Result<CursorPage, ServiceError> {
+        let own = self.session.key.as_deref();
+        match request.session_key.as_deref() {
+            Some(key) if Some(key) != own => self.read_other(scope, key, &request),
+            _ => self.read_own(scope, &request),
+        }
+    }
+
+    fn rewrite(&self, scope: &CallScope<'_>, replacements: Vec<Replacement>) -> Result<MaintainOutput, ServiceError> {
+        if matches!(scope.hook, Hook::Bootstrap | Hook::Assemble) {
+            return Err(refused("the transcript cannot be rewritten while a turn is being prepared"));
+        }
+        rewrite(&self.house, &self.session, replacements, scope.deadline).map_err(store_error)
+    }
+
+    fn list_sessions(
+        &self,
+        scope: &CallScope<'_>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<String>, ServiceError> {
+        if !scope.grants.iter().any(|grant| grant == "sessions") {
+            return Err(refused("the list of sessions needs the grant sessions in the plugin's entry"));
+        }
+        let mut keys = Vec::new();
+        let mut found = after.is_none();
+        let mut offset = 0;
+        while keys.len() < limit {
+            let page = self.house.store.sessions(LIST_PAGE, offset).map_err(store_error)?;
+            let last = page.len() < LIST_PAGE;
+            offset += page.len();
+            for record in page {
+                if record.agent != scope.session.agent {
+                    continue;
+                }
+                if found && keys.len() < limit {
+                    keys.push(record.key);
+                } else if after == Some(record.key.as_str()) {
+                    found = true;
+                }
+            }
+            if last {
+                break;
+            }
+        }
+        Ok(keys)
+    }
+
+    fn memory_prompt(&self, _scope: &CallScope<'_>, args: MemoryPromptArgs) -> Result<Option<String>, ServiceError> {
+        let prepared = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if !prepared.answers(&args.available_tools, args.citations_mode, args.sandboxed) {
+            let message = "the arguments differ from those that the memory section was prepared for";
+            return Err(ServiceError::new(ServiceStatus::Invalid, message));
+        }
+        Ok(prepared.section.clone())
+    }
+
+    fn memory_search(&self, _: &CallScope<'_>, _: &str, _: usize) -> Result<Vec<MemoryHit>, ServiceError> {
+        Ok(Vec::new())
+    }
+
+    fn store_get(&self, scope: &CallScope<'_>, engine_scope: bool, key: &[u8]) -> Result<Option<Vec<u8>>, ServiceError> {
+        self.house.store.engine_get(scope.engine_id, self.scope_of(engine_scope), key).map_err(store_error)
+    }
+
+    fn store_scan(
+        &self,
+        scope: &CallScope<'_>,
+        engine_scope: bool,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ServiceError> {
+        self.house
+            .store
+            .engine_scan(scope.engine_id, self.scope_of(engine_scope), prefix, after, limit)
+            .map_err(store_error)
+    }
+
+    fn store_batch(&self, scope: &CallScope<'_>, ops: Vec<StoreOp>) -> Result<(), ServiceError> {
+        let mut writes: Vec<Write> = Vec::new();
+        let mut session_scope = false;
+        for StoreOp { engine_scope, op } in ops {
+            session_scope |= !engine_scope;
+            let target = self.scope_of(engine_scope);
+            match writes.last_mut() {
+                Some(Write::EngineBatch { scope, ops, .. }) if *scope == target => ops.push(op),
+                _ => writes.push(Write::EngineBatch {
+                    engine: scope.engine_id.to_owned(),
+                    scope: target,
+                    ops: vec![op],
+                }),
+            }
+        }
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let lease = {
+            let state = self.session.state();
+            (session_scope && state.is_stored()).then(|| (state.record().row, self.house.store.lease()))
+        };
+        if session_scope {
+            self.touched_scope.store(true, Ordering::Release);
+        }
+        self.house
+            .store
+            .submit(Submission { lease, writes })
+            .durable_blocking(scope.deadline)
+            .map_err(store_error)
+    }
+}
+
+/// What a factory may call: no session yet, so only what belongs to the engine itself.
+pub(super) struct FactoryServices {
+    store: Arc<dyn Store>,
+    counter: TokenCounter,
+}
+
+impl FactoryServices {
+    pub(super) fn new(store: Arc<dyn Store>, counter: TokenCounter) -> FactoryServices {
+        FactoryServices { store, counter }
+    }
+}
+
+impl HostServices for FactoryServices {
+    fn available(&self, service_id: &str) -> bool {
+        matches!(service_id, service::TOKENS | service::STORE)
+    }
+
+    fn count_tokens(&self, _scope: &CallScope<'_>, text: &str) -> Result<TokenCount, ServiceError> {
+        Ok(TokenCount { tokens: self.counter.text(text), estimated: self.counter.estimated() })
+    }
+
+    fn store_get(&self, scope: &CallScope<'_>, engine_scope: bool, key: &[u8]) -> Result<Option<Vec<u8>>, ServiceError> {
+        own_scope(engine_scope)?;
+        self.store.engine_get(scope.engine_id, EngineScope::Engine, key).map_err(store_error)
+    }
+
+    fn store_scan(
+        &self,
+        scope: &CallScope<'_>,
+        engine_scope: bool,
+        prefix: &[u8],
+        after: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ServiceError> {
+        own_scope(engine_scope)?;
+        self.store.engine_scan(scope.engine_id, EngineScope::Engine, prefix, after, limit).map_err(store_error)
+    }
+
+    fn store_batch(&self, scope: &CallScope<'_>, ops: Vec<StoreOp>) -> Result<(), ServiceError> {
+        if ops.is_empty() {
+            return Ok(());
+        }
+        own_scope(ops.iter().all(|op| op.engine_scope))?;
+        let ops = ops.into_iter().map(|op| op.op).collect();
+        let batch = Write::EngineBatch { engine: scope.engine_id.to_owned(), scope: EngineScope::Engine, ops };
+        let ack = self.store.submit(Submission { lease: None, writes: vec![batch] });
+        ack.durable_blocking(scope.deadline).map_err(store_error)
+    }
+}
+
+fn own_scope(engine_scope: bool) -> Result<(), ServiceError> {
+    if engine_scope { Ok(()) } else { Err(refused("a factory has no session")) }
+}

@@ -1,0 +1,313 @@
+//! The end of a turn: the answer is stored, the turn is acknowledged, the engine takes it over, the lane is free.
+
+use super::TurnError;
+use super::admit::upsert;
+use super::clock::now_ms;
+use super::house::House;
+use super::outbox::entry_ref;
+use super::run::TurnRun;
+use super::session::is_role;
+use crate::model::{Reply, Usage};
+use crate::slot::{Hook, HookFailure, LeaseRequest, PromptCacheFacts};
+use crate::transcript::{
+    EngineScope, EntryId, OutboxRow, OutboxState, Role, StoreError, Submission, TurnRecord, Write,
+};
+use engine_abi::wire::{session_end, trigger};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a commit on the reply's path.
+const STORE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What is kept of a reply beside its message, so that a retry gets the same again.
+pub(super) struct Envelope {
+    /// The whole body as it was given, when there is one.
+    pub(super) body: Option<Value>,
+    /// "answered" or "interrupted".
+    pub(super) outcome: &'static str,
+}
+
+impl TurnRun {
+    /// Stores the answer and waits until everything of the turn is durable: at most the admission and this one.
+    pub(super) async fn store_answer(&mut self, reply: Reply, envelope: Envelope) -> Result<(), TurnError> {
+        let since = Instant::now();
+        let open = !reply.message.tool_calls.is_empty();
+        self.note_usage(reply.usage.as_ref());
+        let detail = json!({
+            "outcome": if open { "tool_calls" } else { envelope.outcome },
+            "logical_turn_id": self.admitted.logical_id,
+            "id": reply.id,
+            "model": reply.model,
+            "finish_reason": reply.finish_reason,
+            "usage": reply.usage.as_ref().map(usage_json),
+            "body": envelope.body.filter(|_| self.idempotency_key.is_some()),
+            "candidates": self.lease.reasons(),
+            "notes": self.notes,
+        });
+        let ack = {
+            let mut state = self.session.state();
+            let mut writes = std::mem::take(&mut state.extra.deferred);
+            let entry = self.house.entry(&mut state, reply.message, now_ms(), self.heartbeat);
+            let id = entry.id;
+            state.append(entry, &mut writes)?;
+            if state.extra.ephemeral {
+                drop(state);
+                self.settled = true;
+                return Ok(());
+            }
+            let row = self.row(&state, id, open);
+            upsert(&mut state.extra.outbox, row.clone());
+            writes.push(Write::Outbox(row));
+            writes.push(Write::Turn(self.record(&state, id, detail)));
+            let lease = Some((state.record().row, self.house.store.lease()));
+            self.house.store.submit(Submission { lease, writes })
+        };
+        let admission = self.admitted.ack.take();
+        let durable = async move {
+            if let Some(admission) = admission {
+                admission.durable().await?;
+            }
+            ack.durable().await
+        };
+        let outcome = tokio::time::timeout(STORE_PATIENCE, durable).await.unwrap_or(Err(StoreError::Deadline));
+        self.notes.timings.push(("commit", u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)));
+        outcome?;
+        self.settled = true;
+        Ok(())
+    }
+
+    /// Waits until the admission is durable: before the first byte leaves.
+    pub(super) async fn admission_durable(&mut self) -> Result<(), TurnError> {
+        let Some(ack) = self.admitted.ack.take() else { return Ok(()) };
+        tokio::time::timeout(STORE_PATIENCE, ack.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
+        Ok(())
+    }
+
+    /// Waits until everything that was queued before is durable.
+    pub(super) async fn barrier(&mut self) -> Result<(), TurnError> {
+        let ack = self.house.store.submit(Submission { lease: None, writes: Vec::new() });
+        tokio::time::timeout(STORE_PATIENCE, ack.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
+        Ok(())
+    }
+
+    /// Ends a turn without an answer. What was admitted stays, and the record says what became of it.
+    pub(super) fn store_unanswered(&mut self, error: &TurnError) {
+        let mut state = self.session.state();
+        if state.extra.ephemeral {
+            return;
+        }
+        let mut writes = std::mem::take(&mut state.extra.deferred);
+        let went_on = state.messages_from(self.admitted.first).iter().any(|entry| is_role(entry, Role::Assistant));
+        if !went_on {
+            // Nothing to take over: the engine meets the entry in the history of the next turn.
+            let key = self.admitted.logical_id.clone();
+            state.extra.outbox.retain(|row| row.key != key);
+            writes.push(Write::OutboxDelete(key));
+        }
+        let outcome = if matches!(error, TurnError::Cancelled) { "cancelled" } else { "unanswered" };
+        let detail = json!({
+            "outcome": outcome,
+            "error": error.to_string(),
+            "candidates": self.lease.reasons(),
+            "notes": self.notes,
+        });
+        writes.push(Write::Turn(self.record(&state, 0, detail)));
+        let lease = Some((state.record().row, self.house.store.lease()));
+        drop(self.house.store.submit(Submission { lease, writes }));
+        // A regenerate that failed: the old branch is the active one, and the next turn reads it again.
+        self.settled = !self.admitted.head_pending;
+    }
+
+    fn row(&self, state: &super::session::State<'_>, last: EntryId, open: bool) -> OutboxRow {
+        let known = state.extra.outbox.iter().find(|row| row.key == self.admitted.logical_id);
+        OutboxRow {
+            key: self.admitted.logical_id.clone(),
+            engine: self.lease.engine().id().to_owned(),
+            session: state.record().row,
+            first: self.admitted.first,
+            last: if open { 0 } else { last },
+            state: if open { OutboxState::Admitted } else { OutboxState::Ready },
+            attempts: 0,
+            last_error: None,
+            created_ms: known.map_or(self.started_ms, |row| row.created_ms),
+        }
+    }
+
+    fn record(&self, state: &super::session::State<'_>, terminal: EntryId, detail: Value) -> TurnRecord {
+        TurnRecord {
+            turn_id: self.admitted.turn_id.clone(),
+            session: state.record().row,
+            admitted: self.admitted.first,
+            terminal,
+            idempotency_key: self.idempotency_key.clone(),
+            engine: self.lease.engine().id().to_owned(),
+            degraded: self.degraded_code(),
+            detail,
+            started_ms: self.started_ms,
+            ended_ms: now_ms(),
+        }
+    }
+
+    /// Learns from what the provider counted.
+    fn note_usage(&mut self, usage: Option<&Usage>) {
+        let mut state = self.session.state();
+        let touched = now_ms();
+        state.extra.last_call_ms = Some(touched);
+        let Some(usage) = usage else { return };
+        if let Some(prompt) = usage.prompt_tokens {
+            self.house.counter.calibrate(self.notes.prompt_tokens, prompt);
+        }
+        let previous = state.extra.cache.as_ref().and_then(|cache| cache.cache_read);
+        state.extra.cache = Some(PromptCacheFacts {
+            input: usage.prompt_tokens,
+            output: usage.completion_tokens,
+            cache_read: usage.cached_tokens,
+            total: usage.total_tokens,
+            context_prompt_tokens: usage.prompt_tokens,
+            previous_cache_read: previous,
+            broke: previous.is_some_and(|previous| usage.cached_tokens.unwrap_or(0) < previous / 2),
+            last_cache_touch_ms: Some(touched),
+            ..PromptCacheFacts::default()
+        });
+    }
+
+    /// What follows an answer, off the reply's path and before the lane is free: the engine takes the turn over, maintains, and
+    /// the history is compacted ahead of the next turn. Nothing here can change the reply.
+    pub(super) async fn hand_over(&mut self) {
+        self.session.state().sync(&self.house.counter);
+        // From here on the client may be gone: only a stop of the gateway cancels.
+        self.cancel.only_stop();
+        self.services.set_fence(0);
+        let ephemeral = self.session.state().extra.ephemeral;
+        let outcome = if ephemeral { self.hand_over_ephemeral().await } else { self.hand_over_stored().await };
+        if let Err(failure) = outcome {
+            self.note_failure(&failure);
+            tracing::warn!(
+                engine = failure.engine,
+                hook = failure.hook.name(),
+                reason = failure.reason,
+                session = self.session.key.as_deref(),
+                "the engine did not take the turn over"
+            );
+        }
+        if ephemeral {
+            return;
+        }
+        let open = self.session.state().extra.outbox.iter().any(|row| row.state == OutboxState::Admitted);
+        if !open {
+            self.admitted.first = 0;
+        }
+        if let Err(error) = self.compact_ahead().await {
+            tracing::warn!(%error, session = self.session.key.as_deref(), "the history was not compacted ahead");
+        }
+        if let Some(key) = &self.session.key
+            && !self.session.state().extra.deferred.is_empty()
+        {
+            self.house.note_waiting(key);
+        }
+    }
+
+    async fn hand_over_stored(&mut self) -> Result<(), HookFailure> {
+        let engine = self.lease.engine().clone();
+        let inputs = match self.ready_inputs(engine.id()).await {
+            Ok(inputs) => inputs,
+            Err(error) => {
+                tracing::warn!(%error, "the outbox could not be read");
+                return Ok(());
+            }
+        };
+        if inputs.is_empty() {
+            // The client runs tools; the turn goes on.
+            return Ok(());
+        }
+        let maintains = engine.has(Hook::Maintain);
+        let background = engine.info().background_maintenance;
+        if !self.commit(inputs, maintains && !background).await? {
+            return Ok(());
+        }
+        if maintains && background { self.maintain_in_background().await } else { Ok(()) }
+    }
+
+    /// Optional work: it gives way as soon as another turn wants the session.
+    async fn maintain_in_background(&mut self) -> Result<(), HookFailure> {
+        let facts = self.session_facts(None, None);
+        let maintain = self.segment(facts, false, |segment| segment.maintain(trigger::TURN, true));
+        tokio::pin!(maintain);
+        let Some(lane) = &self.lane else { return maintain.await.map(|_| ()) };
+        tokio::select! {
+            outcome = &mut maintain => outcome.map(|_| ()),
+            () = lane.wanted() => {
+                self.cancel.raise();
+                match maintain.await {
+                    Err(failure) if failure.kind == crate::slot::FailureKind::Cancelled => Ok(()),
+                    outcome => outcome.map(|_| ()),
+                }
+            }
+        }
+    }
+
+    /// Nothing was stored: `afterTurn`, else `ingestBatch`, else `ingest`; then the session is over.
+    async fn hand_over_ephemeral(&mut self) -> Result<(), HookFailure> {
+        let facts = self.session_facts(None, None);
+        let (entries, before) = {
+            let state = self.session.state();
+            let entries: Vec<_> = state.entries().iter().filter_map(|entry| entry_ref(entry)).collect();
+            let before = entries.partition_point(|entry| entry.head.id < self.admitted.first);
+            (entries, before)
+        };
+        let outcome = self
+            .segment(facts, false, move |segment| {
+                let new = &entries[before..];
+                if !segment.after_turn(&entries, before, None)? && segment.ingest_batch(new)?.is_none() {
+                    for entry in new {
+                        segment.ingest(entry)?;
+                    }
+                }
+                segment.on_session_ended(session_end::EPHEMERAL)?;
+                Ok(())
+            })
+            .await;
+        if self.services.touched_scope() {
+            let row = self.session.state().record().row;
+            let drop_scope = Write::EngineDropScope { engine: None, scope: EngineScope::Session(row) };
+            drop(self.house.store.submit(Submission { lease: None, writes: vec![drop_scope] }));
+        }
+        outcome
+    }
+}
+
+fn usage_json(usage: &Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.total_tokens,
+        "cached_tokens": usage.cached_tokens,
+    })
+}
+
+/// Deletes a session; the engine that serves it is told first.
+pub(super) async fn delete(house: &Arc<House>, key: &str) -> Result<(), TurnError> {
+    let lane = house.lanes.enter(key).await?;
+    let session = house.open(key, false).await?;
+    let (agent, row) = {
+        let state = session.state();
+        (state.record().agent.clone(), state.record().row)
+    };
+    let lease = house.slot.lease(&LeaseRequest::turn(agent, true)).map_err(TurnError::Slot)?;
+    let run = TurnRun::operation(house.clone(), session.clone(), lease, Some(lane));
+    if run.lease.engine().has(Hook::OnSessionEnded) {
+        let facts = run.session_facts(None, None);
+        let told = run.segment(facts, false, |segment| segment.on_session_ended(session_end::DELETED)).await;
+        if let Err(failure) = told {
+            tracing::warn!(engine = failure.engine, reason = failure.reason, "an engine was not told of a deletion");
+        }
+    }
+    // What waits for a next turn of a session that is gone must not be written.
+    session.state().extra.deferred.clear();
+    let lease = Some((row, house.store.lease()));
+    let deleted = house.store.submit(Submission { lease, writes: vec![Write::DeleteSession { session: row }] });
+    tokio::time::timeout(STORE_PATIENCE, deleted.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
+    house.hot.forget(key);
+    Ok(())
+}
