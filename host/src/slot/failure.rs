@@ -203,6 +203,35 @@ pub struct Passed {
     pub reason: String,
 }
 
+/// What an engine requires of its host and the host has not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnmetRequirement {
+    /// The engine.
+    pub engine: String,
+    /// `agent-run`, `manual-compact` or `subagent-spawn`.
+    pub operation: &'static str,
+    /// Label of the host.
+    pub host: String,
+    /// Missing capabilities.
+    pub missing: Vec<&'static str>,
+    /// What the engine requires.
+    pub required: Vec<&'static str>,
+    /// What the host has.
+    pub offered: Vec<&'static str>,
+    /// The engine's own message.
+    pub message: Option<String>,
+}
+
+impl fmt::Display for UnmetRequirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnmetRequirement { engine, operation, host, missing, required, offered, message } = self;
+        let list = |names: &[&str]| if names.is_empty() { "(none)".to_owned() } else { names.join(", ") };
+        write!(f, "context engine \"{engine}\" cannot run {operation} on {host}: missing {}; ", list(missing))?;
+        write!(f, "it requires {}, the host has {}", list(required), list(offered))?;
+        message.as_ref().map_or(Ok(()), |message| write!(f, " ({message})"))
+    }
+}
+
 /// A request that no engine may serve.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -214,27 +243,8 @@ pub enum SlotError {
         passed: Vec<Passed>,
     },
     /// The executing host lacks what the engine requires; nothing was started.
-    #[error(
-        "context engine \"{engine}\" cannot run {operation} on {host}: missing {}{}",
-        missing.join(", "),
-        message.as_ref().map(|m| format!(" ({m})")).unwrap_or_default()
-    )]
-    HostRequirement {
-        /// The engine.
-        engine: String,
-        /// `agent-run`, `manual-compact` or `subagent-spawn`.
-        operation: &'static str,
-        /// Label of the host.
-        host: String,
-        /// Missing capabilities.
-        missing: Vec<&'static str>,
-        /// What the engine requires.
-        required: Vec<&'static str>,
-        /// What the host has.
-        offered: Vec<&'static str>,
-        /// The engine's own message.
-        message: Option<String>,
-    },
+    #[error("{0}")]
+    HostRequirement(Box<UnmetRequirement>),
     /// Even the last candidate failed; only a defect of the gateway, or a service that is down, leads here.
     #[error("the last candidate \"{engine}\" failed: {reason}")]
     Exhausted {
@@ -297,7 +307,7 @@ mod tests {
 
     #[test]
     fn a_missing_capability_is_a_conflict_that_shows_the_engines_own_message() {
-        let error = SlotError::HostRequirement {
+        let error = SlotError::HostRequirement(Box::new(UnmetRequirement {
             engine: "lossless".into(),
             operation: "agent-run",
             host: "CLI backend".into(),
@@ -305,7 +315,7 @@ mod tests {
             required: vec!["assemble-before-prompt"],
             offered: vec!["bootstrap"],
             message: Some("needs the embedded host".into()),
-        };
+        }));
         assert_eq!(error.http_status(), 409);
         let text = error.to_string();
         assert!(

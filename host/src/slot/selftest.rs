@@ -238,8 +238,11 @@ impl Conversation {
 /// Stand-ins for the services: rough token counts, a store in memory, an empty transcript, a compaction that does nothing.
 #[derive(Default)]
 struct Canned {
-    store: Mutex<BTreeMap<(bool, Vec<u8>), Vec<u8>>>,
+    store: Mutex<Pairs>,
 }
+
+/// Values by scope (true for the engine's own) and key.
+type Pairs = BTreeMap<(bool, Vec<u8>), Vec<u8>>;
 
 impl HostServices for Canned {
     fn available(&self, id: &str) -> bool {

@@ -3,7 +3,7 @@
 use super::call::host_table::HostTable;
 use super::core::{Deadlines, EngineCore, Registered};
 use super::engine::{EngineInfo, EngineRef, Operation, bit_names, durable};
-use super::failure::{DegradedCode, Passed, SlotError};
+use super::failure::{DegradedCode, Passed, SlotError, UnmetRequirement};
 use super::instance::InstanceKey;
 use super::latch::Quarantine;
 use super::lease::{ExecutionHost, Lease, LeaseRequest};
@@ -303,7 +303,7 @@ fn unmet(id: &str, info: &EngineInfo, operation: Operation, host: &ExecutionHost
         requirement.operation == operation && requirement.required_capabilities & !host.capabilities != 0
     })?;
     let names = |bits: u32| bit_names(bits, &capability::NAMES);
-    Some(SlotError::HostRequirement {
+    Some(SlotError::HostRequirement(Box::new(UnmetRequirement {
         engine: id.to_owned(),
         operation: operation.name(),
         host: host.label.clone(),
@@ -311,5 +311,5 @@ fn unmet(id: &str, info: &EngineInfo, operation: Operation, host: &ExecutionHost
         required: names(requirement.required_capabilities),
         offered: names(host.capabilities),
         message: requirement.unsupported_message.clone(),
-    })
+    })))
 }

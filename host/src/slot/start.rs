@@ -84,7 +84,7 @@ impl Slot {
     }
 
     /// Keeps why a listed engine did not come.
-    fn settle(&self, outcome: EngineOutcome) {
+    pub(super) fn settle(&self, outcome: EngineOutcome) {
         let id = outcome.engine_id.clone();
         let code = match &outcome.state {
             OutcomeState::Registered => return,

@@ -1,0 +1,196 @@
+//! Hooks that do not come back: the session is free, the late call changes nothing, the engine is out.
+
+use super::fake::*;
+use crate::slot::*;
+use engine_abi::wire::{status, *};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+/// Waits for what another thread does soon.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..2_000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("never: {what}");
+}
+
+fn fake_status(slot: &Slot) -> EngineStatus {
+    slot.status().engines.into_iter().find(|engine| engine.id == "fake").unwrap()
+}
+
+async fn assemble(lease: &Lease) -> Result<AssembleOutput, HookFailure> {
+    let input = conversation();
+    lease.engine().segment(context(), move |segment| segment.assemble(&input)).await.and_then(|inner| inner)
+}
+
+/// A hook that sleeps until it is released, and then pushes and asks.
+struct Sleeper {
+    fake: Fake,
+    entered: mpsc::Receiver<()>,
+    release: mpsc::Sender<()>,
+    answers: mpsc::Receiver<[u32; 4]>,
+}
+
+fn sleeper(hook: Hook) -> Sleeper {
+    let (release, gate) = mpsc::channel::<()>();
+    let (tell, answers) = mpsc::channel();
+    let (enter, entered) = mpsc::channel();
+    let (gate, tell, enter) = (Mutex::new(gate), Mutex::new(tell), Mutex::new(enter));
+    let sleeps = move |called: &Called<'_>| {
+        let _ = enter.lock().unwrap().send(());
+        let _ = gate.lock().unwrap().recv();
+        let late = [
+            called.span(10, 40),
+            called.assembled(),
+            called.store_get().0,
+            (called.sink().fail)(called.call.frame, Str::new("late"), 0),
+        ];
+        let _ = tell.lock().unwrap().send(late);
+        status::OK
+    };
+    Sleeper { fake: Fake::new().on(hook, sleeps), entered, release, answers }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sleeping_hook_is_abandoned_the_session_is_free_and_its_late_calls_change_nothing() {
+    let Sleeper { fake, release, answers, .. } = sleeper(Hook::Assemble);
+    let (bench, _) = hurried(fake, Hook::Assemble);
+    let mut lease = lease(&bench.slot);
+    let failure = assemble(&lease).await.unwrap_err();
+    assert_eq!(
+        (failure.kind, failure.code, failure.quarantined),
+        (FailureKind::Deadline, DegradedCode::Deadline, true)
+    );
+    lease.fail(&failure).unwrap();
+    assert!(assemble(&lease).await.is_ok(), "the session is free: legacy serves the same turn");
+    assert_eq!(bench.slot.abandoned(), 1);
+    let status = fake_status(&bench.slot);
+    assert_eq!((status.abandoned, status.abandoned_live), (1, 1));
+    assert!(status.quarantine.unwrap().hint.contains("assemble_ms"));
+
+    release.send(()).unwrap();
+    assert_eq!(answers.recv().unwrap(), [status::EXPIRED; 4]);
+    eventually("the abandoned call comes back", || fake_status(&bench.slot).abandoned_live == 0);
+    let status = fake_status(&bench.slot);
+    assert_eq!((status.late_pushes, status.late_service_calls), (3, 1));
+    assert_eq!(status.abandoned, 1, "it counts for the end of the process, however late it returned");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spinning_hook_is_told_to_stop_and_abandoned_when_it_does_not() {
+    let told = Arc::new(AtomicBool::new(false));
+    let end = Arc::new(AtomicBool::new(false));
+    let (saw, stop) = (Arc::clone(&told), Arc::clone(&end));
+    let spins = move |called: &Called<'_>| {
+        while !stop.load(Ordering::Relaxed) {
+            if called.cancelled() {
+                saw.store(true, Ordering::Relaxed);
+            }
+            std::hint::spin_loop();
+        }
+        status::OK
+    };
+    let (bench, _) = hurried(Fake::new().on(Hook::Assemble, spins), Hook::Assemble);
+    let failure = assemble(&lease(&bench.slot)).await.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Deadline);
+    assert!(told.load(Ordering::Relaxed), "the cancel signal was raised at the deadline");
+    end.store(true, Ordering::Relaxed);
+    eventually("it comes back", || fake_status(&bench.slot).abandoned_live == 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_that_heeds_the_signal_at_its_deadline_keeps_its_thread_but_not_its_engine() {
+    let heeds = |called: &Called<'_>| {
+        while !called.cancelled() {
+            std::thread::yield_now();
+        }
+        called.fail("out of time", 0);
+        status::CANCELLED
+    };
+    let (bench, _) = hurried(Fake::new().on(Hook::Assemble, heeds), Hook::Assemble);
+    let failure = assemble(&lease(&bench.slot)).await.unwrap_err();
+    assert_eq!((failure.kind, failure.quarantined), (FailureKind::Deadline, true));
+    assert_eq!(bench.slot.abandoned(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_with_an_abandoned_call_inside_is_never_disposed() {
+    let Sleeper { fake, release, .. } = sleeper(Hook::Assemble);
+    let (bench, fake) = hurried(fake, Hook::Assemble);
+    assemble(&lease(&bench.slot)).await.unwrap_err();
+    assert!(!bench.slot.dispose_all(Duration::from_secs(60)), "the process must end without destructors");
+    assert_eq!(fake.disposed.load(Ordering::SeqCst), 0);
+    release.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dispose_that_hangs_does_not_hold_up_the_end() {
+    let Sleeper { fake, release, .. } = sleeper(Hook::Dispose);
+    let (bench, _) = serving(fake);
+    assert!(!bench.slot.dispose_all(Duration::from_millis(SHORT)));
+    assert_eq!(bench.slot.abandoned(), 1);
+    release.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_factory_that_hangs_does_not_hold_up_the_start() {
+    let Sleeper { fake, release, .. } = sleeper(Hook::Factory);
+    let (bench, _) = hurried(fake, Hook::Factory);
+    assert_eq!(lease(&bench.slot).engine().id(), "legacy");
+    let record = fake_status(&bench.slot).quarantine.unwrap();
+    assert_eq!((record.at.as_str(), record.code), ("factory", DegradedCode::EngineRefused));
+    release.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_deadline_after_a_long_one_in_the_same_segment_is_seen() {
+    let Sleeper { fake, release, .. } = sleeper(Hook::Assemble);
+    let (bench, _) = hurried(fake, Hook::Assemble);
+    let input = conversation();
+    let work = move |segment: &mut Segment| segment.bootstrap().and_then(|_| segment.assemble(&input));
+    let failure = lease(&bench.slot).engine().segment(context(), work).await.unwrap_err();
+    assert_eq!((failure.kind, failure.hook), (FailureKind::Deadline, Hook::Assemble));
+    release.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_caps_of_a_segment_shortens_its_deadlines() {
+    let Sleeper { fake, release, .. } = sleeper(Hook::Assemble);
+    let (bench, _) = serving(fake);
+    let context = SegmentContext { deadline: Some(Duration::from_millis(SHORT)), ..context() };
+    let input = conversation();
+    let failure = lease(&bench.slot).engine().segment(context, move |s| s.assemble(&input)).await.unwrap_err();
+    assert!(failure.reason.contains(&format!("{SHORT} ms")), "{failure}");
+    release.send(()).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_whose_caller_is_gone_stays_watched() {
+    let Sleeper { fake, entered, release, .. } = sleeper(Hook::Assemble);
+    let (bench, _) = hurried(fake, Hook::Assemble);
+    let lease = lease(&bench.slot);
+    let task = tokio::spawn(async move { assemble(&lease).await.is_err() });
+    entered.recv().unwrap();
+    task.abort();
+    eventually("the hook is abandoned", || bench.slot.abandoned() == 1);
+    assert!(fake_status(&bench.slot).quarantine.is_some());
+    release.send(()).unwrap();
+}
+
+#[test]
+fn a_blocking_caller_is_freed_as_well() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let Sleeper { fake, release, .. } = sleeper(Hook::Assemble);
+    let (bench, _) = {
+        let _inside = runtime.enter();
+        hurried(fake, Hook::Assemble)
+    };
+    let input = conversation();
+    let failure = lease(&bench.slot).engine().segment_blocking(context(), move |s| s.assemble(&input)).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Deadline);
+    release.send(()).unwrap();
+}
