@@ -289,7 +289,7 @@ impl HostServices for Canned {
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ServiceError> {
+    ) -> Result<StorePairs, ServiceError> {
         let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = |key: &[u8]| key.starts_with(prefix) && after.is_none_or(|after| key > after);
         let pairs = store.iter().filter(|((scope, key), _)| *scope == own && wanted(key));

@@ -212,6 +212,9 @@ pub struct MemoryHit {
     pub time_ms: Option<i64>,
 }
 
+/// Keys with their values, in byte order of the keys.
+pub type StorePairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// One operation of an engine's atomic batch with its scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreOp {
@@ -310,7 +313,7 @@ pub trait HostServices: Send + Sync {
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ServiceError> {
+    ) -> Result<StorePairs, ServiceError> {
         let _ = (scope, engine_scope, prefix, after, limit);
         Err(ServiceError::unavailable("the engine's store"))
     }
