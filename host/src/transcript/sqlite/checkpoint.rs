@@ -15,6 +15,8 @@ const COPY_PAGES: u64 = 1_000;
 const HOLD_PAGES: u64 = 4_000;
 /// Copies in a row before it is left to the next occasion.
 const ROUNDS: usize = 3;
+/// How long the writer must have been idle before the rest is copied.
+const IDLE: Duration = Duration::from_millis(50);
 /// Longest wait of either side for the other.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -28,6 +30,8 @@ struct State {
     busy: bool,
     /// The writer must wait before its next batch.
     hold: bool,
+    /// The last copy left something; it is tried again as soon as the writer is idle.
+    unfinished: bool,
     closing: bool,
 }
 
@@ -75,12 +79,27 @@ impl Gate {
         self.changed.notify_all();
     }
 
+    /// Waits until there is enough to copy, or the writer has been idle after a copy that left something. False when closing.
     fn wait_for_work(&self) -> bool {
-        let state = self
-            .changed
-            .wait_while(self.lock(), |state| !state.closing && state.pages < COPY_PAGES)
-            .unwrap_or_else(PoisonError::into_inner);
-        !state.closing
+        let mut state = self.lock();
+        loop {
+            if state.closing {
+                return false;
+            }
+            if state.pages >= COPY_PAGES {
+                return true;
+            }
+            if !state.unfinished {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let before = state.written;
+            let (after, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            state = after;
+            if waited.timed_out() && state.written == before && !state.busy {
+                return !state.closing;
+            }
+        }
     }
 
     fn hold(&self) {
@@ -99,21 +118,23 @@ impl Gate {
 /// Body of the copying thread. Ends when the gate is closed.
 pub(super) fn run(gate: &Gate, conn: &Connection) {
     while gate.wait_for_work() {
-        let mut log = 0;
-        for _ in 0..ROUNDS {
-            log = match copy(gate, conn) {
-                Copied::Whole => break,
-                Copied::Part(log) => log,
-            };
+        let mut copied = copy(gate, conn);
+        for _ in 1..ROUNDS {
+            if matches!(copied, Copied::Whole) {
+                break;
+            }
+            copied = copy(gate, conn);
         }
-        if log >= HOLD_PAGES {
+        if matches!(copied, Copied::Part(log) if log >= HOLD_PAGES) {
             gate.hold();
-            copy(gate, conn);
+            copied = copy(gate, conn);
             gate.release();
             gate.held.fetch_add(1, Ordering::Relaxed);
         }
-        // What is left waits for the next thousand pages: asking again at once would only compete with the writer.
-        gate.lock().pages = 0;
+        let mut state = gate.lock();
+        // Under load what is left waits for the next thousand pages: asking again at once would only compete with the writer.
+        state.pages = 0;
+        state.unfinished = matches!(copied, Copied::Part(_));
     }
 }
 

@@ -597,26 +597,21 @@ fn the_log_is_copied_in_the_background_and_started_over() {
     let store = open(dir.path()).unwrap();
     let (record, mut head) = conversation(&*store, "a", 1);
     let text = "x".repeat(64 << 10);
+    let log = || std::fs::metadata(dir.path().join("transcript.db-wal")).unwrap().len();
+    let (mut entries, mut calm) = (1, 0);
     let give_up = deadline();
-    let rounds = 12;
-    for _ in 0..rounds {
-        // Each round writes more than a thousand pages without a pause.
-        let before = store.stats().checkpoints;
-        for _ in 0..64 {
+    // Writing without a pause, the log must stop growing at some size, whatever else the machine does.
+    while calm < 3 {
+        assert!(Instant::now() < give_up, "the log is never started over: {} bytes, {:?}", log(), store.stats());
+        let before = log();
+        for _ in 0..32 {
             let entry = message(&*store, record.row, head, Role::User, &text);
             head = entry.id;
             submit(&*store, vec![Write::Append(entry)]).unwrap();
+            entries += 1;
         }
-        while store.stats().checkpoints == before && Instant::now() < give_up {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        calm = if log() == before { calm + 1 } else { 0 };
     }
-    let log = std::fs::metadata(dir.path().join("transcript.db-wal")).unwrap().len();
-    let written = rounds * 64 * text.len() as u64;
-    assert!(
-        log < written / 2,
-        "the log holds {log} of {written} bytes, {:?}: it was never started over",
-        store.stats()
-    );
-    assert_eq!(store.branch(record.row, head).unwrap().len(), 1 + rounds as usize * 64);
+    assert!(store.stats().checkpoints > 0);
+    assert_eq!(store.branch(record.row, head).unwrap().len(), entries);
 }
