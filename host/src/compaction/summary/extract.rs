@@ -4,6 +4,7 @@
 //! decision counts more than one without; of equals the newer one wins. Lines of a former extract take part with the rest, so
 //! that what matters survives many compactions and the rest fades.
 
+use super::sentence::{each_sentence, weight};
 use super::text::{day, without_host_sections};
 use crate::compaction::View;
 use crate::compaction::boundary::summary_text;
@@ -15,6 +16,8 @@ use std::ops::Range;
 
 /// Longest sentence.
 const SENTENCE_CHARS: usize = 320;
+/// Weight of rare words.
+const RARITY: f64 = 3.0;
 /// Lines of one tool result that are looked at, from either end.
 const RESULT_LINES: usize = 12;
 
@@ -71,7 +74,8 @@ impl Extract {
             }
             reader.message(&view.bodies[index], when.as_deref(), recency);
         }
-        let sentences = reader.sentences;
+        let mut sentences = reader.sentences;
+        add_rarity(&mut sentences);
         let mut ranking: Vec<usize> = (0..sentences.len()).collect();
         // Stable: of equals the newer one, which comes first.
         ranking.sort_by(|&a, &b| sentences[b].score.total_cmp(&sentences[a].score));
@@ -135,6 +139,31 @@ impl Extract {
     }
 }
 
+/// Raises sentences that say much in few words, by how rare their words are in the source.
+fn add_rarity(sentences: &mut [Sentence]) {
+    let words = |text: &str| -> HashSet<String> {
+        text.split(|c: char| !c.is_alphanumeric())
+            .filter(|word| word.chars().count() > 3)
+            .map(str::to_lowercase)
+            .collect()
+    };
+    let mut spread: HashMap<String, u32> = HashMap::new();
+    for sentence in sentences.iter() {
+        for word in words(&sentence.text) {
+            *spread.entry(word).or_default() += 1;
+        }
+    }
+    let total = sentences.len() as f64;
+    for sentence in sentences {
+        let length = sentence.text.split_whitespace().count() as f64 + 4.0;
+        let said: f64 = words(&sentence.text)
+            .iter()
+            .map(|word| (1.0 + total / f64::from(spread.get(word).copied().unwrap_or(1))).ln())
+            .sum();
+        sentence.score += RARITY * said / length;
+    }
+}
+
 #[derive(Default)]
 struct Reader {
     sentences: Vec<Sentence>,
@@ -158,7 +187,7 @@ impl Reader {
                         0.2 + recency,
                     );
                 }
-                self.prose(&text, Section::Assistant, when, 1.5 + recency);
+                self.prose(&text, Section::Assistant, when, 2.0 + recency);
             }
             Role::Tool => self.result(&text, when, recency),
         }
@@ -177,7 +206,7 @@ impl Reader {
             each_sentence(line, |sentence| lines.push((sentence.to_owned(), base)));
         }
         for (line, base) in lines.into_iter().rev() {
-            let score = base + weight(&line, section);
+            let score = base + weight(&line, section == Section::User);
             self.add(line, section, when, score);
         }
     }
@@ -191,7 +220,7 @@ impl Reader {
             }
             let lower = line.to_lowercase();
             let failed = ["error", "failed", "panic", "exception", "denied"].iter().any(|word| lower.contains(word));
-            let score = recency + if failed { 1.5 } else { 0.0 } + weight(line, Section::Assistant) / 2.0;
+            let score = recency + if failed { 1.5 } else { 0.0 } + weight(line, false) / 2.0;
             self.add(format!("result: {line}"), Section::Assistant, when, score);
         }
     }
@@ -216,7 +245,7 @@ impl Reader {
                     Section::Assistant => 2.0,
                     Section::Earlier => 3.0,
                 };
-                let score = base + weight(text, section);
+                let score = base + weight(text, section == Section::User);
                 self.add(text.to_owned(), section, when.as_deref(), score);
             }
         }
@@ -241,148 +270,4 @@ impl Reader {
 fn is_day(text: &str) -> bool {
     text.len() == 10
         && text.bytes().enumerate().all(|(at, b)| if at == 4 || at == 7 { b == b'-' } else { b.is_ascii_digit() })
-}
-
-/// What a sentence says for itself.
-fn weight(text: &str, section: Section) -> f64 {
-    const DECIDING: [&str; 34] = [
-        "decide",
-        "decision",
-        "agree",
-        "chose",
-        "choose",
-        "must",
-        "never",
-        "always",
-        "prefer",
-        "remember",
-        "important",
-        "because",
-        "deadline",
-        "plan to",
-        "planning",
-        "will use",
-        "instead",
-        "need",
-        "want",
-        "should",
-        "require",
-        "fixed",
-        "broke",
-        "bug",
-        "todo",
-        "next",
-        "password",
-        "name is",
-        "my name",
-        "i am",
-        "i'm",
-        "i live",
-        "birthday",
-        "allerg",
-    ];
-    const FILLER: [&str; 18] = [
-        "thanks",
-        "thank you",
-        "ok",
-        "okay",
-        "sure",
-        "great",
-        "hello",
-        "hi",
-        "hey",
-        "bye",
-        "yes",
-        "no",
-        "wow",
-        "cool",
-        "nice",
-        "good morning",
-        "got it",
-        "sounds good",
-    ];
-    let mut identifiers = 0u32;
-    super::identifiers::scan(text, &mut |_| identifiers += 1);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let lower = text.to_lowercase();
-    // Names: capital letters inside the sentence.
-    let names = words
-        .iter()
-        .skip(1)
-        .filter(|word| word.len() > 1 && word.chars().next().is_some_and(char::is_uppercase))
-        .count();
-    let mut score = 0.0;
-    if identifiers > 0 {
-        score += 1.2 + 0.3 * f64::from(identifiers.min(3));
-    }
-    score += 0.3 * names.min(3) as f64;
-    if DECIDING.iter().any(|word| lower.contains(word)) {
-        score += 1.2;
-    }
-    if text.ends_with('?') {
-        score += if section == Section::User { 0.2 } else { -1.0 };
-    }
-    score += match words.len() {
-        0..=3 if identifiers == 0 => -1.5,
-        0..=5 => 0.0,
-        6..=40 => 0.5,
-        _ => 0.2,
-    };
-    let opening = lower.trim_end_matches(['.', '!', ',', '?', ' ']);
-    if FILLER.contains(&opening) || words.len() < 6 && FILLER.iter().any(|word| lower.starts_with(word)) {
-        score -= 1.5;
-    }
-    score
-}
-
-/// Calls `found` with each sentence of a line.
-fn each_sentence(line: &str, mut found: impl FnMut(&str)) {
-    let mut start = 0;
-    let mut chars = line.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        let next = chars.peek().map(|(_, next)| *next);
-        let ends = match c {
-            '。' | '！' | '？' => true,
-            '.' | '!' | '?' => next.is_some_and(char::is_whitespace) && !abbreviated(&line[start..at]),
-            _ => false,
-        };
-        if ends {
-            let end = at + c.len_utf8();
-            found(line[start..end].trim());
-            start = end;
-        }
-    }
-    let rest = line[start..].trim();
-    if !rest.is_empty() {
-        found(rest);
-    }
-}
-
-/// True when the dot after `text` belongs to a short form: a single letter, or one of the usual ones.
-fn abbreviated(text: &str) -> bool {
-    let last = text.rsplit(char::is_whitespace).next().unwrap_or("");
-    last.chars().count() == 1 && last.chars().all(char::is_alphabetic)
-        || ["Mr", "Mrs", "Ms", "Dr", "St", "vs", "etc", "e.g", "i.e", "No", "approx"].contains(&last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sentences_end_where_they_end() {
-        let mut found = Vec::new();
-        each_sentence("I saw Dr. Smith at 3.30 p.m. today. He paid 12.50! Why? 好。走", |s| {
-            found.push(s.to_owned())
-        });
-        assert_eq!(found, ["I saw Dr. Smith at 3.30 p.m.", "today.", "He paid 12.50!", "Why?", "好。", "走"]);
-    }
-
-    #[test]
-    fn what_decides_or_names_weighs_more() {
-        let plain = weight("it is what it is and so it goes on", Section::User);
-        assert!(weight("we decided to keep the old database", Section::User) > plain);
-        assert!(weight("the server is at 10.0.0.7:8443 and it answers", Section::User) > plain);
-        assert!(weight("Thanks!", Section::User) < plain);
-    }
 }

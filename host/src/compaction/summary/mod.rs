@@ -8,6 +8,7 @@ mod compose;
 mod extract;
 mod identifiers;
 mod prompt;
+mod sentence;
 mod summarizer;
 mod text;
 
