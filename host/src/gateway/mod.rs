@@ -8,6 +8,7 @@
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
 use crate::model::{self, Model, ModelError};
+use crate::observe::Metrics;
 use crate::slot::Slot;
 use crate::transcript::{self, Store, StoreError};
 use crate::turn::{self, Turns};
@@ -29,6 +30,8 @@ pub struct Gateway {
     pub slot: Arc<Slot>,
     /// Runs turns.
     pub turns: Turns,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// When it was started.
     pub started: Instant,
     /// How long the start took.
@@ -97,6 +100,8 @@ impl Gateway {
     /// As [`Gateway::start`].
     pub async fn start_with(config: Config, model: Arc<dyn Model>) -> Result<Gateway, GatewayError> {
         let started = Instant::now();
+        let metrics = Arc::new(Metrics::new());
+        let model = model::metered(model, metrics.clone());
         let config = Arc::new(config);
         let runtime = tokio::runtime::Handle::current();
         let (store, slot) = {
@@ -111,7 +116,9 @@ impl Gateway {
             .await??
         };
         let turns = Turns::new(config.clone(), store.clone(), model.clone(), slot.clone());
-        Ok(Gateway { config, store, model, slot, turns, started, start_took: started.elapsed() })
+        let start_took = started.elapsed();
+        metrics.started(start_took);
+        Ok(Gateway { config, store, model, slot, turns, metrics, started, start_took })
     }
 
     /// Admits nothing more, waits for running turns as long as `[gateway] drain_ms` says, lets the engines go, closes the store.

@@ -5,6 +5,7 @@
 
 mod classify;
 mod error;
+mod metered;
 mod offline;
 mod openai;
 mod reply;
@@ -14,6 +15,7 @@ mod tokens;
 
 pub use classify::{ProviderSaid, classify};
 pub use error::{ModelError, Phase};
+pub use metered::metered;
 pub use offline::{OFFLINE_MODEL, OfflineModel};
 pub use openai::OpenAiModel;
 pub use reply::{Accumulator, Reply, reply_of, usage_only, wants_usage};

@@ -7,6 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Content type of [`Metrics::render`].
@@ -14,7 +15,21 @@ pub const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 type Labels<const N: usize> = [(&'static str, String); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
-type Seconds<const N: usize> = Family<Labels<N>, Histogram, fn() -> Histogram>;
+
+/// Calls of one hook of one engine, from the start of the process. The slot counts them; here they are shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct HookNumbers {
+    /// Calls that returned.
+    pub calls: u64,
+    /// Calls that failed.
+    pub failures: u64,
+    /// Time of all calls, in seconds.
+    pub seconds: f64,
+    /// Median, in seconds.
+    pub p50: f64,
+    /// 99th percentile, in seconds.
+    pub p99: f64,
+}
 
 /// The counters of one gateway. Every method is cheap and never blocks on anything but a short lock.
 ///
@@ -24,8 +39,13 @@ pub struct Metrics {
     registry: Registry,
     turns: Counters<2>,
     turn_seconds: Histogram,
-    hooks: Seconds<2>,
-    hook_failures: Counters<3>,
+    hook_calls: Counters<2>,
+    hook_failures: Counters<2>,
+    hook_seconds: Family<Labels<2>, Counter<f64, AtomicU64>>,
+    hook_quantiles: Family<Labels<3>, Gauge<f64, AtomicU64>>,
+    engine_ready: Family<Labels<1>, Gauge>,
+    engine_effective: Family<Labels<1>, Gauge>,
+    engine_abandoned: Counters<1>,
     over_budget: Counters<1>,
     model_calls: Counters<2>,
     model_first_byte: Histogram,
@@ -37,7 +57,6 @@ pub struct Metrics {
     commit_failures: Counter,
     plugin_failures: Counters<2>,
     abandoned: Gauge,
-    sessions: Gauge,
     disk_bytes: Gauge,
     requests: Counters<2>,
     start_seconds: Gauge<f64, AtomicU64>,
@@ -53,10 +72,6 @@ fn long() -> Histogram {
     Histogram::new([0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 120.0])
 }
 
-fn seconds<const N: usize>() -> Seconds<N> {
-    Family::new_with_constructor(short as fn() -> Histogram)
-}
-
 impl Default for Metrics {
     fn default() -> Self {
         Metrics::new()
@@ -70,8 +85,13 @@ impl Metrics {
             registry: Registry::with_prefix("engineroom"),
             turns: Family::default(),
             turn_seconds: long(),
-            hooks: seconds(),
+            hook_calls: Family::default(),
             hook_failures: Family::default(),
+            hook_seconds: Family::default(),
+            hook_quantiles: Family::default(),
+            engine_ready: Family::default(),
+            engine_effective: Family::default(),
+            engine_abandoned: Family::default(),
             over_budget: Family::default(),
             model_calls: Family::default(),
             model_first_byte: long(),
@@ -83,7 +103,6 @@ impl Metrics {
             commit_failures: Counter::default(),
             plugin_failures: Family::default(),
             abandoned: Gauge::default(),
-            sessions: Gauge::default(),
             disk_bytes: Gauge::default(),
             requests: Family::default(),
             start_seconds: Gauge::default(),
@@ -96,8 +115,13 @@ impl Metrics {
         let r = &mut self.registry;
         r.register("turns", "Turns answered, by the engine that served and the degraded code", self.turns.clone());
         r.register_with_unit("turn", "Time of a whole turn", Unit::Seconds, self.turn_seconds.clone());
-        r.register_with_unit("hook", "Time of a call of an engine", Unit::Seconds, self.hooks.clone());
-        r.register("hook_failures", "Failed calls of an engine, by degraded code", self.hook_failures.clone());
+        r.register("hook_calls", "Calls of an engine that returned", self.hook_calls.clone());
+        r.register("hook_failures", "Calls of an engine that failed", self.hook_failures.clone());
+        r.register("hook_time_seconds", "Time spent in an engine's hook", self.hook_seconds.clone());
+        r.register("hook_quantile_seconds", "Time of one call of a hook", self.hook_quantiles.clone());
+        r.register("engine_ready", "1 when the engine can serve", self.engine_ready.clone());
+        r.register("engine_effective", "1 for the engine that serves stored turns now", self.engine_effective.clone());
+        r.register("engine_abandoned_calls", "Calls that did not come back in time", self.engine_abandoned.clone());
         r.register("over_budget", "Assemblies that were longer than the budget", self.over_budget.clone());
         r.register("model_calls", "Calls of the model, by outcome", self.model_calls.clone());
         r.register_with_unit(
@@ -113,8 +137,11 @@ impl Metrics {
         r.register_with_unit("store_commit", "Time of a durable commit", Unit::Seconds, self.commits.clone());
         r.register("store_commit_failures", "Commits that failed", self.commit_failures.clone());
         r.register("plugin_stage_failures", "Libraries that a load stage refused", self.plugin_failures.clone());
-        r.register("abandoned_threads", "Threads that hang in an engine now", self.abandoned.clone());
-        r.register("sessions", "Sessions in the store", self.sessions.clone());
+        r.register(
+            "abandoned_threads",
+            "Calls of engines that never came back, each with its thread",
+            self.abandoned.clone(),
+        );
         r.register_with_unit("store_disk", "Size of the store", Unit::Bytes, self.disk_bytes.clone());
         r.register("http_requests", "Requests, by route and status", self.requests.clone());
         r.register_with_unit("start", "Time from start to ready", Unit::Seconds, self.start_seconds.clone());
@@ -126,21 +153,26 @@ impl Metrics {
         self.turn_seconds.observe(time.as_secs_f64());
     }
 
-    /// A hook returned, well or not.
-    pub fn hook(&self, engine: &str, hook: &str, time: Duration) {
-        self.hooks.get_or_create(&[("engine", engine.into()), ("hook", hook.into())]).observe(time.as_secs_f64());
+    /// Shows what the slot counted of a hook.
+    pub fn set_hook(&self, engine: &str, hook: &str, numbers: HookNumbers) {
+        let labels = [("engine", engine.to_owned()), ("hook", hook.to_owned())];
+        self.hook_calls.get_or_create(&labels).inner().store(numbers.calls, Relaxed);
+        self.hook_failures.get_or_create(&labels).inner().store(numbers.failures, Relaxed);
+        self.hook_seconds.get_or_create(&labels).inner().store(numbers.seconds.to_bits(), Relaxed);
+        let [engine, hook] = labels;
+        for (quantile, value) in [("0.5", numbers.p50), ("0.99", numbers.p99)] {
+            let labels = [engine.clone(), hook.clone(), ("quantile", quantile.to_owned())];
+            self.hook_quantiles.get_or_create(&labels).set(value);
+        }
     }
 
-    /// A hook failed; `code` is the degraded code.
-    pub fn hook_failed(&self, engine: &str, hook: &str, code: &str) {
-        self.hook_failures
-            .get_or_create(&[("engine", engine.into()), ("hook", hook.into()), ("code", code.into())])
-            .inc();
-    }
-
-    /// An assembly was longer than its budget.
-    pub fn over_budget(&self, engine: &str) {
-        self.over_budget.get_or_create(&[("engine", engine.into())]).inc();
+    /// Shows the state of an engine: whether it can serve, whether it does, and what it did in all.
+    pub fn set_engine(&self, engine: &str, ready: bool, effective: bool, abandoned: u64, over_budget: u64) {
+        let labels = [("engine", engine.to_owned())];
+        self.engine_ready.get_or_create(&labels).set(i64::from(ready));
+        self.engine_effective.get_or_create(&labels).set(i64::from(effective));
+        self.engine_abandoned.get_or_create(&labels).inner().store(abandoned, Relaxed);
+        self.over_budget.get_or_create(&labels).inner().store(over_budget, Relaxed);
     }
 
     /// A model call ended: "ok", or [`ModelError::kind`](crate::model::ModelError::kind).
@@ -185,20 +217,20 @@ impl Metrics {
         self.commit_failures.inc();
     }
 
-    /// A load stage refused a library.
-    pub fn plugin_failed(&self, stage: &str, code: &str) {
-        self.plugin_failures.get_or_create(&[("stage", stage.to_lowercase()), ("code", code.into())]).inc();
+    /// Shows how many libraries a load stage refused with a code.
+    pub fn set_plugin_failures(&self, stage: &str, code: &str, number: u64) {
+        let labels = [("stage", stage.to_lowercase()), ("code", code.to_owned())];
+        self.plugin_failures.get_or_create(&labels).inner().store(number, Relaxed);
     }
 
-    /// Threads that hang in an engine now.
+    /// Calls of engines that never came back, in all.
     pub fn set_abandoned(&self, number: usize) {
         self.abandoned.set(i64::try_from(number).unwrap_or(i64::MAX));
     }
 
     /// Size of the store.
-    pub fn set_store(&self, sessions: u64, disk_bytes: u64) {
-        self.sessions.set(i64::try_from(sessions).unwrap_or(i64::MAX));
-        self.disk_bytes.set(i64::try_from(disk_bytes).unwrap_or(i64::MAX));
+    pub fn set_disk_bytes(&self, bytes: u64) {
+        self.disk_bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// A request was answered. `route` is the pattern, never the path.
@@ -252,15 +284,21 @@ mod tests {
         metrics.turn("window", None, Duration::from_millis(3));
         metrics.turn("window", None, Duration::from_millis(3));
         metrics.turn("legacy", Some("deadline"), Duration::from_millis(3));
-        metrics.hook("window", "assemble", Duration::from_micros(7));
-        metrics.hook_failed("window", "assemble", "deadline");
+        let numbers = HookNumbers { calls: 3, failures: 1, seconds: 0.5, p50: 0.1, p99: 0.2 };
+        metrics.set_hook("window", "assemble", numbers);
+        metrics.set_hook("window", "assemble", HookNumbers { calls: 4, ..numbers });
+        metrics.set_engine("window", true, false, 2, 0);
         metrics.tokens("prompt", 120);
         metrics.request("/v1/models", 200);
-        metrics.plugin_failed("Probe", "CE250");
+        metrics.set_plugin_failures("Probe", "CE250", 1);
         assert_eq!(value(&metrics, "engineroom_turns_total{engine=\"window\",degraded=\"none\"}"), Some(2.0));
         assert_eq!(value(&metrics, "engineroom_turns_total{engine=\"legacy\",degraded=\"deadline\"}"), Some(1.0));
         assert_eq!(value(&metrics, "engineroom_turn_seconds_count"), Some(3.0));
-        assert_eq!(value(&metrics, "engineroom_hook_seconds_count{engine=\"window\",hook=\"assemble\"}"), Some(1.0));
+        let hook = "{engine=\"window\",hook=\"assemble\"}";
+        assert_eq!(value(&metrics, &format!("engineroom_hook_calls_total{hook}")), Some(4.0));
+        assert_eq!(value(&metrics, &format!("engineroom_hook_time_seconds_total{hook}")), Some(0.5));
+        assert_eq!(value(&metrics, "engineroom_engine_ready{engine=\"window\"}"), Some(1.0));
+        assert_eq!(value(&metrics, "engineroom_engine_abandoned_calls_total{engine=\"window\"}"), Some(2.0));
         assert_eq!(value(&metrics, "engineroom_tokens_total{kind=\"prompt\"}"), Some(120.0));
         assert_eq!(
             value(&metrics, "engineroom_plugin_stage_failures_total{stage=\"probe\",code=\"CE250\"}"),

@@ -3,5 +3,5 @@
 mod metrics;
 mod tracing_init;
 
-pub use metrics::{InFlight, METRICS_TYPE, Metrics};
+pub use metrics::{HookNumbers, InFlight, METRICS_TYPE, Metrics};
 pub use tracing_init::{LogFormat, init_tracing};

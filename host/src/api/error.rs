@@ -1,0 +1,320 @@
+//! Errors as the OpenAI dialect spells them.
+//!
+//! `{"error": {"message", "type", "param", "code"}}`, and beside these fields, which every client reads, `diagnostic` (the
+//! stable code), `causes` and `hint`, for people. What the model's provider said of a failed call is kept as it said it.
+
+use crate::config::ConfigError;
+use crate::diagnostic::Diagnostic;
+use crate::model::ModelError;
+use crate::turn::TurnError;
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value};
+
+/// Why a request was not answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApiError {
+    /// The request cannot be read, or lacks something.
+    #[error("{message}")]
+    Invalid {
+        /// What is wrong.
+        message: String,
+        /// Field of the body, or name of the header.
+        param: Option<String>,
+    },
+    /// The Host or the Origin is not this gateway's.
+    #[error("{message}")]
+    Forbidden {
+        /// Which, and what it said.
+        message: String,
+    },
+    /// No token, or another one.
+    #[error("the bearer token is missing or wrong")]
+    Unauthorized,
+    /// No such path.
+    #[error("there is nothing at {path}")]
+    NoRoute {
+        /// The path.
+        path: String,
+    },
+    /// No such thing at a path that exists.
+    #[error("there is no {what} \"{name}\"{}", suggestion(.near.as_deref()))]
+    NotFound {
+        /// "engine", "session", "model".
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The nearest name that exists.
+        near: Option<String>,
+    },
+    /// The path exists, with other methods.
+    #[error("{method} is not allowed at {path}")]
+    Method {
+        /// Method of the request.
+        method: String,
+        /// Its path.
+        path: String,
+        /// Methods that are, for the `allow` header; empty when the router sets it.
+        allow: &'static str,
+    },
+    /// The body is larger than allowed.
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge {
+        /// The bound.
+        limit: usize,
+    },
+    /// The body did not arrive in time.
+    #[error("the body did not arrive within {seconds} seconds")]
+    Slow {
+        /// The bound.
+        seconds: u64,
+    },
+    /// The turn, or the operation, failed.
+    #[error(transparent)]
+    Turn(#[from] TurnError),
+    /// The model failed outside a turn.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The store failed outside a turn.
+    #[error("the transcript cannot be read")]
+    Store(#[from] crate::transcript::StoreError),
+    /// Something inside the gateway broke.
+    #[error("the gateway failed: {0}")]
+    Internal(String),
+    /// The token's variable is not set.
+    #[error("the gateway does not start without its token")]
+    Token(#[source] ConfigError),
+    /// An open address without a token.
+    #[error("{address} is not a loopback address, and no token is configured")]
+    Open {
+        /// The address.
+        address: std::net::SocketAddr,
+    },
+}
+
+fn suggestion(name: Option<&str>) -> String {
+    name.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default()
+}
+
+impl ApiError {
+    pub(super) fn invalid(message: impl Into<String>, param: &str) -> ApiError {
+        ApiError::Invalid { message: message.into(), param: Some(param.to_owned()) }
+    }
+
+    /// The status that says the same.
+    pub fn status(&self) -> u16 {
+        match self {
+            ApiError::Invalid { .. } => 400,
+            ApiError::Unauthorized => 401,
+            ApiError::Forbidden { .. } => 403,
+            ApiError::NoRoute { .. } | ApiError::NotFound { .. } => 404,
+            ApiError::Method { .. } => 405,
+            ApiError::Slow { .. } => 408,
+            ApiError::TooLarge { .. } => 413,
+            ApiError::Turn(error) => error.http_status(),
+            ApiError::Model(error) => error.http_status(),
+            ApiError::Store(_) | ApiError::Internal(_) | ApiError::Token(_) | ApiError::Open { .. } => 500,
+        }
+    }
+
+    fn model(&self) -> Option<&ModelError> {
+        match self {
+            ApiError::Model(error)
+            | ApiError::Turn(TurnError::Model(error) | TurnError::Overflow { last: error, .. }) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// The `type` of the dialect.
+    fn kind(&self) -> &'static str {
+        match self.status() {
+            401 => "authentication_error",
+            403 => "permission_error",
+            409 => "conflict_error",
+            429 => "rate_limit_error",
+            400..=498 => "invalid_request_error",
+            _ => "server_error",
+        }
+    }
+
+    /// The whole body.
+    pub(super) fn document(&self) -> Value {
+        let report = self.report();
+        let mut error = Map::new();
+        // The provider's own words first; ours fill what it left open.
+        if let Some(said) =
+            self.model().and_then(ModelError::body).and_then(|body| body.get("error")).and_then(Value::as_object)
+        {
+            error.clone_from(said);
+        }
+        let model = self.model();
+        let message = match model.and_then(ModelError::said) {
+            Some(said) => said.message.clone(),
+            // A turn's error says "the model did not answer"; what the model's error adds is what helps.
+            None => std::iter::once(&report.message).chain(&report.causes).cloned().collect::<Vec<_>>().join(": "),
+        };
+        let code = model.map_or(report.code, ModelError::kind);
+        let param = match self {
+            ApiError::Invalid { param, .. } | ApiError::Turn(TurnError::Invalid { param, .. }) => param.clone(),
+            ApiError::Turn(TurnError::Overflow { .. }) => Some("messages".to_owned()),
+            _ => None,
+        };
+        set_unless(&mut error, "message", message.into());
+        set_unless(&mut error, "type", self.kind().into());
+        set_unless(&mut error, "param", param.map_or(Value::Null, Value::String));
+        if !error.get("code").is_some_and(Value::is_string) {
+            error.insert("code".into(), code.into());
+        }
+        error.insert("diagnostic".into(), report.code.into());
+        error.insert("causes".into(), report.causes.into());
+        if let Some(hint) = report.hint {
+            error.insert("hint".into(), hint.into());
+        }
+        let mut document = Map::new();
+        document.insert("error".into(), error.into());
+        Value::Object(document)
+    }
+}
+
+fn set_unless(error: &mut Map<String, Value>, name: &str, value: Value) {
+    if error.get(name).is_none_or(Value::is_null) {
+        error.insert(name.into(), value);
+    }
+}
+
+impl Diagnostic for ApiError {
+    fn code(&self) -> &'static str {
+        match self {
+            ApiError::Invalid { .. } => "CE701",
+            ApiError::Forbidden { .. } => "CE702",
+            ApiError::Unauthorized => "CE703",
+            ApiError::NoRoute { .. } => "CE704",
+            ApiError::NotFound { .. } => "CE705",
+            ApiError::Method { .. } => "CE706",
+            ApiError::TooLarge { .. } => "CE707",
+            ApiError::Slow { .. } => "CE708",
+            ApiError::Internal(_) => "CE709",
+            ApiError::Open { .. } => "CE710",
+            // The room below knows best.
+            ApiError::Turn(error) => error.code(),
+            ApiError::Model(error) => error.code(),
+            ApiError::Store(error) => error.code(),
+            ApiError::Token(error) => error.code(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            ApiError::Forbidden { .. } => {
+                Some("use the address that the gateway prints at its start; pages of other sites are not let in".into())
+            }
+            ApiError::Unauthorized => {
+                Some("send `authorization: Bearer TOKEN` with the token of [gateway] auth_token_env".into())
+            }
+            ApiError::NoRoute { .. } => Some("the base URL of OpenAI clients ends with /v1".into()),
+            ApiError::TooLarge { .. } => Some("raise [api] max_body_bytes, or send only what is new".into()),
+            ApiError::Open { .. } => {
+                Some("name the variable that holds a token in [gateway] auth_token_env, or listen on 127.0.0.1".into())
+            }
+            ApiError::Turn(error) => error.hint(),
+            ApiError::Model(error) => error.hint(),
+            ApiError::Store(error) => error.hint(),
+            ApiError::Token(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if status.is_server_error() {
+            tracing::warn!(status = status.as_u16(), error = %self.report(), "a request failed");
+        } else {
+            tracing::debug!(status = status.as_u16(), error = %self.report(), "a request was refused");
+        }
+        let mut response = Response::new(Body::from(self.document().to_string()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let ApiError::Method { allow, .. } = &self
+            && !allow.is_empty()
+        {
+            headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+        }
+        if matches!(self, ApiError::Unauthorized) {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if let Some(wait) = self.model().and_then(ModelError::retry_after) {
+            // Whole seconds, rounded up: earlier would be refused again.
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + u64::from(wait.subsec_nanos() > 0)));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::classify;
+    use serde_json::json;
+
+    fn shown(error: impl Into<ApiError>) -> (u16, Value) {
+        let error = error.into();
+        (error.status(), error.document()["error"].clone())
+    }
+
+    #[test]
+    fn every_error_has_the_four_fields_of_the_dialect() {
+        let (status, error) = shown(ApiError::invalid("messages is missing", "messages"));
+        assert_eq!(status, 400);
+        assert_eq!(
+            error,
+            json!({"message": "messages is missing", "type": "invalid_request_error", "param": "messages",
+                "code": "CE701", "diagnostic": "CE701", "causes": []})
+        );
+        let (status, error) = shown(ApiError::Unauthorized);
+        assert_eq!((status, &error["type"]), (401, &json!("authentication_error")));
+        assert!(error["hint"].is_string());
+    }
+
+    #[test]
+    fn what_the_provider_said_is_kept_and_what_it_left_open_is_filled() {
+        let body = json!({"error": {"message": "The model `x` does not exist", "type": "invalid_request_error",
+            "param": null, "code": "model_not_found", "own": 1}});
+        let (status, error) = shown(TurnError::Model(classify(404, body.to_string().as_bytes(), None)));
+        assert_eq!((status, &error["code"], &error["own"]), (404, &json!("model_not_found"), &json!(1)));
+        assert_eq!(error["diagnostic"], "CE506");
+        let (status, error) = shown(TurnError::Model(classify(503, b"<html>busy</html>", None)));
+        assert_eq!(
+            (status, &error["code"], &error["type"]),
+            (503, &json!("model_unavailable"), &json!("server_error"))
+        );
+        assert_eq!(error["message"], "<html>busy</html>");
+    }
+
+    #[test]
+    fn an_overflow_reads_as_openai_says_it_whoever_said_it() {
+        let body = br#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 maximum"}}"#;
+        let (status, error) = shown(TurnError::Overflow { attempts: 3, last: classify(400, body, None) });
+        assert_eq!(
+            (status, &error["code"], &error["param"]),
+            (400, &json!("context_length_exceeded"), &json!("messages"))
+        );
+    }
+
+    #[test]
+    fn the_provider_s_pause_is_handed_on_in_whole_seconds() {
+        let error = ApiError::from(TurnError::Model(classify(429, b"{}", Some("1.2"))));
+        let response = error.into_response();
+        assert_eq!(response.status().as_u16(), 429);
+        assert_eq!(response.headers()["retry-after"], "2");
+    }
+
+    #[test]
+    fn a_refused_key_of_the_gateway_is_not_the_client_s() {
+        assert_eq!(shown(TurnError::Model(classify(401, b"{}", None))).0, 502);
+    }
+}

@@ -1,0 +1,181 @@
+//! `/api/sessions…`: what is stored, and what the model would see of it.
+
+use super::body;
+use super::paths::{self, SessionOp};
+use super::{Api, ApiError};
+use crate::transcript::{Entry, EntryBody, EntryId, SessionRecord, Store, StoreError};
+use crate::turn::{CompactReport, ContextReport};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, Method, Uri};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Most rows of an answer.
+const MOST: usize = 1_000;
+/// Rows of an answer that names no number.
+const USUAL: usize = 100;
+/// A compaction is asked for in a small body.
+const COMPACT_BODY: usize = 64 * 1024;
+
+/// Which part of a list is asked for.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Page {
+    limit: Option<usize>,
+    offset: Option<usize>,
+    /// Only entries before this one.
+    before: Option<EntryId>,
+}
+
+impl Page {
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(USUAL).clamp(1, MOST)
+    }
+}
+
+/// Sessions, newest use first. `more` is true when there are further ones behind these.
+pub(super) async fn list(State(api): State<Arc<Api>>, page: Query<Page>) -> Result<Json<Value>, ApiError> {
+    let (limit, offset) = (page.limit(), page.offset.unwrap_or(0));
+    let mut sessions = read(&api, move |store| store.sessions(limit + 1, offset)).await?;
+    let more = sessions.len() > limit;
+    sessions.truncate(limit);
+    Ok(Json(json!({"sessions": sessions, "limit": limit, "offset": offset, "more": more})))
+}
+
+/// Everything below one session.
+pub(super) async fn one(
+    State(api): State<Arc<Api>>,
+    method: Method,
+    uri: Uri,
+    page: Query<Page>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, ApiError> {
+    let rest = uri.path().strip_prefix("/api/sessions/").unwrap_or("");
+    let Some((key, op)) = paths::session(rest) else {
+        return Err(ApiError::NoRoute { path: uri.path().to_owned() });
+    };
+    let answer = match (op, method.as_str()) {
+        (SessionOp::Whole, "GET" | "HEAD") => show(&api, key, &page).await?,
+        (SessionOp::Whole, "DELETE") => {
+            api.gateway.turns.delete(&key).await?;
+            json!({"deleted": true, "key": key})
+        }
+        (SessionOp::Context, "GET" | "HEAD") => context(&api.gateway.turns.context(&key).await?),
+        (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key, page.limit()).await?,
+        (SessionOp::Compact, "POST") => {
+            let asked = body::optional_object(&headers, body, COMPACT_BODY).await?;
+            let focus = match asked.get("focus") {
+                None | Some(Value::Null) => None,
+                Some(Value::String(focus)) => Some(focus.clone()).filter(|focus| !focus.trim().is_empty()),
+                Some(_) => return Err(ApiError::invalid("focus is not a text", "focus")),
+            };
+            let report = api.gateway.turns.compact(&key, focus).await?;
+            let outcome = if report.compacted { "compacted" } else { "nothing" };
+            api.metrics.compaction(&report.engine, "manual", outcome);
+            compacted(&report)
+        }
+        (op, _) => {
+            let allow = match op {
+                SessionOp::Whole => "GET, HEAD, DELETE",
+                SessionOp::Compact => "POST",
+                SessionOp::Context | SessionOp::Turns => "GET, HEAD",
+            };
+            return Err(ApiError::Method { method: method.to_string(), path: uri.path().to_owned(), allow });
+        }
+    };
+    Ok(Json(answer))
+}
+
+/// Reads from the store, off the async threads.
+async fn read<T: Send + 'static>(
+    api: &Api,
+    work: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let store = Arc::clone(&api.gateway.store);
+    let reading = tokio::task::spawn_blocking(move || work(&*store));
+    Ok(reading.await.map_err(|cause| ApiError::Internal(format!("the store was not read: {cause}")))??)
+}
+
+fn unknown(key: &str) -> ApiError {
+    ApiError::NotFound { what: "session", name: key.to_owned(), near: None }
+}
+
+/// The session, its branches, and the newest messages of the active one, oldest first.
+async fn show(api: &Api, key: String, page: &Page) -> Result<Value, ApiError> {
+    let (limit, before) = (page.limit.unwrap_or(MOST).clamp(1, MOST), page.before);
+    let wanted = key.clone();
+    let found = read(api, move |store| {
+        let Some(record) = store.session(&wanted)? else { return Ok(None) };
+        let heads = store.heads(record.row)?;
+        let branch = if record.head == 0 { Vec::new() } else { store.branch(record.row, record.head)? };
+        Ok(Some((record, heads, branch)))
+    })
+    .await?;
+    let (record, heads, branch) = found.ok_or_else(|| unknown(&key))?;
+    let end = before.map_or(branch.len(), |before| branch.partition_point(|entry| entry.id < before));
+    let start = end.saturating_sub(limit);
+    Ok(session(&record, &heads, &branch[start..end], start > 0))
+}
+
+fn session(record: &SessionRecord, heads: &[EntryId], entries: &[Arc<Entry>], more: bool) -> Value {
+    let branches: Vec<Value> = heads.iter().map(|head| json!({"head": head, "active": *head == record.head})).collect();
+    let messages: Vec<Value> = entries.iter().map(|entry| row(entry)).collect();
+    json!({
+        "key": record.key, "session_id": record.session_id, "agent": record.agent, "head": record.head,
+        "generation": record.generation, "created_ms": record.created_ms, "updated_ms": record.updated_ms,
+        "entries": record.entries, "branches": branches, "messages": messages, "more": more,
+    })
+}
+
+fn row(entry: &Entry) -> Value {
+    let head = json!({"id": entry.id, "parent": entry.parent, "time_ms": entry.time_ms, "tokens": entry.tokens});
+    let (mut row, body) = match (head, &entry.body) {
+        (Value::Object(row), EntryBody::Message(message)) => {
+            (row, json!({"role": message.role.name(), "text": message.text(), "message": &**message}))
+        }
+        (Value::Object(row), EntryBody::Compaction(body)) => (
+            row,
+            json!({"role": "compaction", "text": body.summary, "compaction": {
+                "firstKeptEntryId": body.first_kept, "tokensBefore": body.tokens_before,
+                "tokensAfter": body.tokens_after, "trigger": body.trigger, "by": body.by}}),
+        ),
+        (other, _) => return other,
+    };
+    if let Value::Object(body) = body {
+        row.extend(body);
+    }
+    Value::Object(row)
+}
+
+/// The last turns, newest first: who served, and why not another.
+async fn turns(api: &Api, key: String, limit: usize) -> Result<Value, ApiError> {
+    let wanted = key.clone();
+    let found = read(api, move |store| match store.session(&wanted)? {
+        Some(record) => store.turns(record.row, limit).map(Some),
+        None => Ok(None),
+    })
+    .await?;
+    Ok(json!({"key": key, "turns": found.ok_or_else(|| unknown(&key))?}))
+}
+
+fn compacted(report: &CompactReport) -> Value {
+    json!({
+        "ok": report.ok, "compacted": report.compacted, "reason": report.reason, "engine": report.engine,
+        "degraded": report.degraded, "tokensBefore": report.tokens_before, "tokensAfter": report.tokens_after,
+        "firstKeptEntryId": report.first_kept_entry_id, "summary": report.summary,
+    })
+}
+
+fn context(report: &ContextReport) -> Value {
+    json!({
+        "session": report.session, "engine": report.engine, "degraded": report.degraded, "model": report.model,
+        "contextWindow": report.context_window, "budget": report.budget, "tokens": report.tokens,
+        "engineEstimate": report.engine_estimate, "estimated": report.estimated,
+        "systemPromptAddition": report.system_prompt_addition,
+        "volatilePromptAddition": report.volatile_prompt_addition,
+        "entries": report.entries,
+    })
+}

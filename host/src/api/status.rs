@@ -1,0 +1,137 @@
+//! What the gateway is: alive, ready, its numbers, its engines.
+
+use super::{Api, ApiError, paths};
+use crate::observe::{HookNumbers, METRICS_TYPE, Metrics};
+use crate::slot::{EngineState, SlotStatus};
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Alive: it answers.
+pub(super) async fn healthz() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+/// Ready: the store answers, and each slot's engine is ready or out, which is settled before the first request is served.
+pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Response {
+    let store = Arc::clone(&api.gateway.store);
+    let problem = if api.stopping() {
+        Some("the gateway is stopping".to_owned())
+    } else {
+        match tokio::task::spawn_blocking(move || store.sessions(1, 0).map(|_| ())).await {
+            Ok(Ok(())) => None,
+            Ok(Err(cause)) => Some(cause.to_string()),
+            Err(cause) => Some(cause.to_string()),
+        }
+    };
+    match problem {
+        None => Json(json!({"status": "ready"})).into_response(),
+        Some(reason) => {
+            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "not ready", "reason": reason}))).into_response()
+        }
+    }
+}
+
+pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
+    let text = blocking(move || {
+        show(&api.gateway.slot.status(), &api.metrics);
+        api.metrics.set_disk_bytes(api.gateway.store.disk_bytes());
+        api.metrics.render()
+    })
+    .await?;
+    Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
+}
+
+/// What the slot counts by itself.
+fn show(status: &SlotStatus, metrics: &Metrics) {
+    for engine in &status.engines {
+        let ready = engine.state == EngineState::Ready;
+        metrics.set_engine(&engine.id, ready, engine.effective, engine.abandoned, engine.over_budget);
+        for (hook, calls) in &engine.hooks {
+            let numbers = HookNumbers {
+                calls: calls.count,
+                failures: calls.failures,
+                seconds: calls.mean_us * calls.count as f64 / 1e6,
+                p50: calls.p50_us / 1e6,
+                p99: calls.p99_us / 1e6,
+            };
+            metrics.set_hook(&engine.id, hook, numbers);
+        }
+    }
+    let mut refused: BTreeMap<(String, &str), u64> = BTreeMap::new();
+    for failure in status.plugins.iter().filter_map(|report| report.failure.as_ref()) {
+        *refused.entry((format!("{:?}", failure.stage), failure.code)).or_default() += 1;
+    }
+    for ((stage, code), number) in refused {
+        metrics.set_plugin_failures(&stage, code, number);
+    }
+    metrics.set_abandoned(status.abandoned);
+}
+
+/// The slot as a whole, and which files in the plugins folder differ from what runs.
+pub(super) async fn engines(State(api): State<Arc<Api>>) -> Result<Json<Value>, ApiError> {
+    document(api).await.map(Json)
+}
+
+/// One engine, with what was found of its library.
+pub(super) async fn engine(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, ApiError> {
+    let id = uri.path().strip_prefix("/api/engines/").and_then(paths::decoded).unwrap_or_default();
+    let mut all = document(api).await?;
+    let engines = match all.get_mut("engines").map(Value::take) {
+        Some(Value::Array(engines)) => engines,
+        _ => Vec::new(),
+    };
+    let ids: Vec<String> = engines.iter().filter_map(|engine| Some(engine.get("id")?.as_str()?.to_owned())).collect();
+    let Some(at) = ids.iter().position(|known| *known == id) else {
+        return Err(ApiError::NotFound { what: "engine", near: nearest(&id, &ids), name: id });
+    };
+    let mut engine = engines.into_iter().nth(at).unwrap_or_default();
+    let plugin = all.get("plugins").and_then(Value::as_array).into_iter().flatten().find(|plugin| {
+        let named = plugin.pointer("/manifest/engines").and_then(Value::as_array);
+        named.into_iter().flatten().any(|named| named.as_str() == Some(&id))
+    });
+    if let (Some(fields), Some(plugin)) = (engine.as_object_mut(), plugin) {
+        fields.insert("plugin".into(), plugin.clone());
+    }
+    Ok(Json(engine))
+}
+
+async fn document(api: Arc<Api>) -> Result<Value, ApiError> {
+    blocking(move || {
+        let mut status = serde_json::to_value(api.gateway.slot.status())
+            .map_err(|cause| ApiError::Internal(format!("the state of the slot cannot be shown: {cause}")))?;
+        if let Some(fields) = status.as_object_mut() {
+            fields.insert("restartDue".into(), api.gateway.slot.restart_due().into());
+        }
+        Ok(status)
+    })
+    .await?
+}
+
+/// Runs what may wait for the disk, or for a lock of a thread that does, beside the async threads.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|cause| ApiError::Internal(format!("the work was not done: {cause}")))
+}
+
+fn nearest(id: &str, ids: &[String]) -> Option<String> {
+    let scored = ids.iter().map(|known| (strsim::damerau_levenshtein(id, known), known));
+    scored.min().filter(|(distance, known)| *distance <= known.len().div_ceil(2)).map(|(_, known)| known.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_near_miss_is_suggested_and_a_far_one_is_not() {
+        let ids = ["legacy".to_owned(), "window".to_owned()];
+        assert_eq!(nearest("windw", &ids).as_deref(), Some("window"));
+        assert_eq!(nearest("zzzzzzzzzz", &ids), None);
+        assert_eq!(nearest("x", &[]), None);
+    }
+}
