@@ -231,7 +231,7 @@ impl EngineCore {
             kind: FailureKind::Quarantined,
             reason: format!("it is out since it failed in {}: {}", record.at, record.reason),
             causes: record.causes.clone(),
-            code: record.code,
+            code: record.later_code(),
             quarantined: true,
         })
     }

@@ -113,46 +113,34 @@ impl Watch {
     }
 }
 
-/// A segment that is waited for. Dropped before its end, it stays watched.
-struct Waiting<T: Send + 'static> {
-    parts: Option<(Watch, oneshot::Receiver<Result<T, HookFailure>>)>,
-}
+type Receiver<T> = oneshot::Receiver<Result<T, HookFailure>>;
 
-impl<T: Send + 'static> Waiting<T> {
-    async fn finish(&mut self) -> Result<T, HookFailure> {
-        loop {
-            let Some((watch, receiver)) = self.parts.as_mut() else { std::future::pending().await };
-            let until = match watch.look() {
-                Ok(until) => until,
-                Err(failure) => {
-                    self.parts = None;
-                    return Err(failure);
-                }
-            };
-            tokio::select! {
-                biased;
-                result = receiver => {
-                    let result = result.unwrap_or_else(|_| Err(watch.lost()));
-                    self.parts = None;
-                    return result;
-                }
-                () = tokio::time::sleep_until(until.into()) => {}
-            }
+/// Waits for the end of a segment, looking at the clock.
+async fn finish<T>(watch: &Watch, receiver: &mut Receiver<T>) -> Result<T, HookFailure> {
+    loop {
+        let until = watch.look()?;
+        tokio::select! {
+            biased;
+            result = &mut *receiver => return result.unwrap_or_else(|_| Err(watch.lost())),
+            () = tokio::time::sleep_until(until.into()) => {}
         }
     }
 }
 
+/// A segment that is waited for. Dropped before its end, it stays watched.
+struct Waiting<T: Send + 'static> {
+    parts: Option<(Watch, Receiver<T>)>,
+}
+
 impl<T: Send + 'static> Drop for Waiting<T> {
     fn drop(&mut self) {
-        if let Some((watch, receiver)) = self.parts.take() {
-            watch.frame.cancel.cancel();
-            if let Some(runtime) = watch.frame.core.runtime.clone() {
-                let mut rest = Waiting { parts: Some((watch, receiver)) };
-                runtime.spawn(async move {
-                    // The caller is gone; what counts is that a hook that never returns is noticed.
-                    let _ = rest.finish().await;
-                });
-            }
+        let Some((watch, mut receiver)) = self.parts.take() else { return };
+        watch.frame.cancel.cancel();
+        if let Some(runtime) = watch.frame.core.runtime.clone() {
+            runtime.spawn(async move {
+                // The caller is gone; what counts is that a hook that never returns is noticed.
+                let _ = finish(&watch, &mut receiver).await;
+            });
         }
     }
 }
@@ -165,7 +153,11 @@ pub(crate) async fn hand_off<T: Send + 'static>(
 ) -> Result<T, HookFailure> {
     let (sender, receiver) = oneshot::channel();
     let watch = submit(engine, context, work, move |result| drop(sender.send(result)))?;
-    Waiting { parts: Some((watch, receiver)) }.finish().await
+    let mut waiting = Waiting { parts: Some((watch, receiver)) };
+    let Some((watch, receiver)) = waiting.parts.as_mut() else { std::future::pending().await };
+    let result = finish(watch, receiver).await;
+    waiting.parts = None;
+    result
 }
 
 /// A disposal that was handed to a thread.

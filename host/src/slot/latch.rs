@@ -34,6 +34,16 @@ pub struct Quarantine {
 #[derive(Debug, Default)]
 pub(crate) struct Latch(OnceLock<Quarantine>);
 
+impl Quarantine {
+    /// The code for turns that come after the failure: a load stage keeps its own, what failed in a hook is quarantined.
+    pub(crate) fn later_code(&self) -> DegradedCode {
+        match self.code {
+            DegradedCode::EngineMissing | DegradedCode::EngineRefused | DegradedCode::EngineCrashed => self.code,
+            _ => DegradedCode::EngineQuarantined,
+        }
+    }
+}
+
 impl Latch {
     /// The quarantine; one atomic load, read before every call.
     pub(crate) fn get(&self) -> Option<&Quarantine> {

@@ -160,7 +160,7 @@ impl Lease {
         self.passed.push(here);
         for between in &self.candidates[self.at + 1..next] {
             if let Some(record) = between.core.latch.get() {
-                let (code, reason) = (record.code, format!("it failed in {}: {}", record.at, record.reason));
+                let (code, reason) = (record.later_code(), format!("it failed in {}: {}", record.at, record.reason));
                 self.passed.push(Passed { engine: between.id().to_owned(), code, reason });
             } else {
                 self.passed.push(Passed { engine: between.id().to_owned(), code, reason: reason.clone() });

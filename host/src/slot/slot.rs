@@ -226,7 +226,9 @@ impl Slot {
         let known = self.known();
         match known.get(id) {
             Some(Known::Engine(core)) => match (core.latch.get(), core.info()) {
-                (Some(record), _) => Err((record.code, format!("it failed in {}: {}", record.at, record.reason))),
+                (Some(record), _) => {
+                    Err((record.later_code(), format!("it failed in {}: {}", record.at, record.reason)))
+                }
                 (None, Some(info)) => Ok((Arc::clone(core), Arc::clone(info))),
                 (None, None) => Err((DegradedCode::EngineRefused, "it has no instance yet".into())),
             },

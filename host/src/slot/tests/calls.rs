@@ -31,6 +31,7 @@ async fn an_error_quarantines_for_good_and_the_same_turn_goes_on_with_the_next()
     // Later turns do not ask it, and its first failure is what they are told.
     let later = super::fake::lease(&bench.slot);
     assert_eq!(later.engine().id(), "legacy");
+    assert_eq!(later.degraded().unwrap().code, DegradedCode::EngineQuarantined);
     assert!(later.degraded().unwrap().reason.contains("no luck"));
     let record = bench.slot.status().engines.into_iter().find(|e| e.id == "fake").unwrap().quarantine.unwrap();
     assert_eq!((record.at.as_str(), record.serves.as_str(), record.owner.as_str()), ("assemble", "legacy", "plug"));

@@ -67,6 +67,8 @@ async fn a_sleeping_hook_is_abandoned_the_session_is_free_and_its_late_calls_cha
     );
     lease.fail(&failure).unwrap();
     assert!(assemble(&lease).await.is_ok(), "the session is free: legacy serves the same turn");
+    let later = super::fake::lease(&bench.slot).degraded().unwrap();
+    assert_eq!(later.code, DegradedCode::EngineQuarantined, "later turns find it quarantined");
     assert_eq!(bench.slot.abandoned(), 1);
     let status = fake_status(&bench.slot);
     assert_eq!((status.abandoned, status.abandoned_live), (1, 1));
@@ -178,6 +180,23 @@ async fn a_segment_whose_caller_is_gone_stays_watched() {
     task.abort();
     eventually("the hook is abandoned", || bench.slot.abandoned() == 1);
     assert!(fake_status(&bench.slot).quarantine.is_some());
+    release.send(()).unwrap();
+}
+
+#[test]
+fn a_runtime_that_ends_takes_its_watches_with_it() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let Sleeper { fake, entered, release, .. } = sleeper(Hook::Assemble);
+    let (bench, _) = {
+        let _inside = runtime.enter();
+        serving(fake)
+    };
+    let lease = lease(&bench.slot);
+    runtime.spawn(async move { assemble(&lease).await.is_err() });
+    entered.recv().unwrap();
+    // The task is dropped while it waits; what it leaves behind is dropped at once, too, and that is the end of it.
+    runtime.shutdown_timeout(Duration::from_secs(60));
+    assert_eq!(bench.slot.abandoned(), 0);
     release.send(()).unwrap();
 }
 
