@@ -240,6 +240,25 @@ impl Engine {
         frame.out().ingested.map(|count| count > 0).ok_or_else(|| Failure::missing("ingest"))
     }
 
+    /// `ingest` of one entry `times` times through one prepared call: what a bare call through the table costs, for benches.
+    ///
+    /// # Errors
+    ///
+    /// The first status that is not [`status::OK`], or that the engine has no such hook.
+    pub fn ingest_times(&self, line: &Line, times: usize) -> Result<(), Failure> {
+        let frame = Frame::new(&self.shared, std::slice::from_ref(line), None);
+        let args = wire::IngestArgsV1 { session: frame.session(), entries: frame.list() };
+        let ingest = self.table().ingest.ok_or_else(|| Failure::missing("ingest"))?;
+        let call = frame.call();
+        for _ in 0..times {
+            let answer = ingest(self.instance.instance, &raw const call, &raw const args);
+            if answer != status::OK {
+                return frame.result(answer);
+            }
+        }
+        Ok(())
+    }
+
     /// `commitTurn`; a code from [`wire::commit_status`].
     ///
     /// # Errors
