@@ -15,8 +15,9 @@ use engine_abi::{
 use engineroom::compaction::View;
 use engineroom::config::Config;
 use engineroom::slot::{
-    AssembleInput, EntryRef, LeaseRequest, NoServices, RawFactory, SegmentContext, SessionFacts, Slot,
+    AssembleInput, EntryRef, LeaseRequest, NoServices, SegmentContext, SessionFacts, Slot,
 };
+use engineroom::plugins::RawFactory;
 use engineroom::transcript::{Message, Role};
 use engineroom::worker::{ProbeCommand, use_command};
 use engineroom_benches::process::build;
@@ -106,7 +107,6 @@ fn head(id: u64) -> EntryHeadV1 {
         role: if user { role::USER } else { role::ASSISTANT },
         flags: if user { entry_flags::TURN_START } else { 0 },
         text_bytes: 160,
-        ..EntryHeadV1::default()
     }
 }
 
