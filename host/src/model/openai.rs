@@ -53,8 +53,9 @@ impl OpenAiModel {
         let key = match &config.api_key_env {
             None => None,
             Some(name) => {
-                let key = std::env::var(name)
-                    .map_err(|_| ModelError::Config(format!("the variable {name} (api_key_env) is not set")))?;
+                let key = std::env::var(name).ok().filter(|key| !key.trim().is_empty());
+                let key =
+                    key.ok_or_else(|| ModelError::Config(format!("the variable {name} (api_key_env) is not set")))?;
                 Some(bearer(key.trim()).ok_or_else(|| {
                     ModelError::Config(format!("the variable {name} (api_key_env) holds characters that no key has"))
                 })?)

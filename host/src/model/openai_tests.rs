@@ -34,10 +34,16 @@ impl Server {
         (server, model)
     }
 
-    async fn serve(State(server): State<Server>, headers: HeaderMap, axum::Json(body): axum::Json<Value>) -> Reply {
+    fn serve(
+        State(server): State<Server>,
+        headers: HeaderMap,
+        axum::Json(body): axum::Json<Value>,
+    ) -> std::future::Ready<Reply> {
         server.requests.lock().unwrap().push((body, headers));
         let answer = server.answers.lock().unwrap().pop_front();
-        answer.unwrap_or_else(|| error(418, json!({"error": {"message": "nothing more is scripted"}})))
+        std::future::ready(
+            answer.unwrap_or_else(|| error(418, json!({"error": {"message": "nothing more is scripted"}}))),
+        )
     }
 
     fn requests(&self) -> Vec<Value> {
@@ -111,6 +117,16 @@ async fn parameters_pass_untouched_and_so_does_the_answer() {
     let expected = json!({"model": "mock", "messages": [{"role": "user", "content": "Hi", "x_field": true}],
         "temperature": 0.5, "x_unknown": {"a": [1]}, "tools": [{"type": "function"}]});
     assert_eq!(sent, &expected, "the configured model, no stream, nothing else");
+}
+
+#[tokio::test]
+async fn the_key_goes_with_every_request_and_into_no_log() {
+    let (server, mut model) = Server::start(vec![full("hello")]).await;
+    model.key = bearer("k-123");
+    model.call(ask(false)).await.unwrap();
+    assert_eq!(server.requests.lock().unwrap()[0].1["authorization"], "Bearer k-123");
+    assert!(!format!("{model:?}").contains("k-123"));
+    assert_eq!(bearer("with\nbreak"), None);
 }
 
 #[tokio::test]
