@@ -64,8 +64,8 @@ extern "C" {
 #define ENGINEROOM_ENTRY_FLAGS_HEARTBEAT (1u << 4)
 /* A tool result that pruning shortened in this projection; the transcript still has all of it. */
 #define ENGINEROOM_ENTRY_FLAGS_PRUNED (1u << 5)
-/* Calls of this assistant entry have no result in the transcript; the host sends an error result for them right behind it.
- * That result has no row of its own; its tokens are part of this entry's. */
+/* Calls of this assistant entry have no result in the transcript; the host sends an error result for them right
+ * behind it. That result has no row of its own; its tokens are part of this entry's. */
 #define ENGINEROOM_ENTRY_FLAGS_SYNTHETIC (1u << 6)
 /* `tokens` is an estimate, since the model in use has no known tokenizer. */
 #define ENGINEROOM_ENTRY_FLAGS_TOKENS_ESTIMATED (1u << 7)
@@ -484,7 +484,8 @@ struct EngineroomEntryList {
   size_t len;
 };
 
-/* A closed range of entry ids of the projection: every entry with `first <= id <= last`. Both ends must be entries of it. */
+/* A closed range of entry ids of the projection: every entry with `first <= id <= last`. Both ends must be entries of
+ * it. */
 struct EngineroomSpanV1 {
   /* Id of the first entry. */
   uint64_t first;
@@ -681,8 +682,8 @@ struct EngineroomPromptV1 {
 
 /* Arguments of `assemble`.
  *
- * `entries` is the projected history *before* the current turn. It is never copied: the array belongs to a snapshot that the
- * call keeps alive, and the bodies are read on demand through `CallV1::entry`. */
+ * `entries` is the projected history *before* the current turn. It is never copied: the array belongs to a snapshot
+ * that the call keeps alive, and the bodies are read on demand through `CallV1::entry`. */
 struct EngineroomAssembleArgsV1 {
   /* The session; its `token_budget` is what the answer may cost, system prompt and current turn already taken off. */
   const EngineroomSessionV1 *session;
@@ -828,7 +829,8 @@ struct EngineroomCommitResultV1 {
   uint32_t reserved;
 };
 
-/* Result of `assemble`, beside the spans and messages, which are pushed in the order in which the model shall see them. */
+/* Result of `assemble`, beside the spans and messages, which are pushed in the order in which the model shall see
+ * them. */
 struct EngineroomAssembleResultV1 {
   /* `estimatedTokens`: what the engine thinks that its answer costs. */
   uint64_t estimated_tokens;
@@ -931,8 +933,8 @@ struct EngineroomInfoV1 {
 /* The sinks of a call. Each function takes the call's frame. Pushing a result that does not belong to the running hook
  * returns `status::INVALID`. */
 struct EngineroomSinkV1 {
-  /* The reason of a failure, before the hook returns `ERROR` or `PANIC`. `service_token` is the token of the host service
-   * whose error is handed on (`HostV1::last_error`), or 0. */
+  /* The reason of a failure, before the hook returns `ERROR` or `PANIC`. `service_token` is the token of the host
+   * service whose error is handed on (`HostV1::last_error`), or 0. */
   uint32_t (*fail)(const EngineroomFrameV1 *frame, EngineroomStr message, uint64_t service_token);
   /* `info`. */
   uint32_t (*info)(const EngineroomFrameV1 *frame, const EngineroomInfoV1 *info);
@@ -1074,8 +1076,8 @@ struct EngineroomReplacementV1 {
 
 /* The transcript of the session. */
 struct EngineroomTranscriptV1 {
-  /* `readSessionTranscriptVisibleMessageDelta`. During `bootstrap` and `assemble` of an admitted turn the current turn is
-   * fenced: it is not in the page, and a cursor at or past it is refused with `status::REFUSED`. */
+  /* `readSessionTranscriptVisibleMessageDelta`. During `bootstrap` and `assemble` of an admitted turn the current
+   * turn is fenced: it is not in the page, and a cursor at or past it is refused with `status::REFUSED`. */
   uint32_t (*read)(const EngineroomFrameV1 *frame, const EngineroomCursorRequestV1 *request, EngineroomCursorPageV1 *out);
   /* `rewriteTranscriptEntries`. Refused during `bootstrap` and `assemble`. */
   uint32_t (*rewrite)(const EngineroomFrameV1 *frame, const EngineroomReplacementV1 *replacements, size_t len, EngineroomMaintainResultV1 *out);
@@ -1159,7 +1161,8 @@ struct EngineroomStorePairsV1 {
 struct EngineroomStoreV1 {
   /* Value of `key`; `status::NOT_FOUND` when absent. */
   uint32_t (*get)(const EngineroomFrameV1 *frame, uint32_t engine_scope, EngineroomBytes key, EngineroomBytes *out);
-  /* Pairs whose key starts with `prefix` and is greater than `after` (absent: from the first), in byte order, at most `limit`. */
+  /* Pairs whose key starts with `prefix` and is greater than `after` (absent: from the first), in byte order, at
+   * most `limit`. */
   uint32_t (*scan)(const EngineroomFrameV1 *frame, uint32_t engine_scope, EngineroomBytes prefix, EngineroomBytes after, uint64_t limit, EngineroomStorePairsV1 *out);
   /* All of the operations or none, durable when it returns `OK`. */
   uint32_t (*batch)(const EngineroomFrameV1 *frame, const EngineroomStoreOpV1 *ops, size_t len);
@@ -1181,7 +1184,8 @@ struct EngineroomMemoryInstanceV1 {
   const uint8_t *instance;
 };
 
-/* The table of a memory provider. `info` and `search` are required; it follows the thread and deadline rules of engines. */
+/* The table of a memory provider. `info` and `search` are required; it follows the thread and deadline rules of
+ * engines. */
 struct EngineroomMemoryProviderV1 {
   /* Pushes `info`; of it only `id`, `name` and `version` count. Called once, after the factory. */
   uint32_t (*info)(const uint8_t *instance, const EngineroomCallV1 *call);
@@ -1203,10 +1207,11 @@ struct EngineroomCallV1 {
   const EngineroomSinkV1 *sink;
   /* The host. */
   const EngineroomHostV1 *host;
-  /* Body of entry number `index` of the array that this call was given. The body is borrowed and stays valid until the
-   * hook returns. `status::NOT_FOUND` past the end. */
+  /* Body of entry number `index` of the array that this call was given. The body is borrowed and stays valid until
+   * the hook returns. `status::NOT_FOUND` past the end. */
   uint32_t (*entry)(const EngineroomFrameV1 *frame, size_t index, EngineroomEntryV1 *out);
-  /* 1 when the call is cancelled or past its deadline and should return soon. An atomic load: cheap enough for inner loops. */
+  /* 1 when the call is cancelled or past its deadline and should return soon. An atomic load: cheap enough for inner
+   * loops. */
   uint32_t (*cancelled)(const EngineroomFrameV1 *frame);
   /* Milliseconds until the deadline; 0 when it has passed. */
   uint64_t (*remaining_ms)(const EngineroomFrameV1 *frame);
@@ -1296,8 +1301,8 @@ struct EngineroomInstanceV1 {
   const uint8_t *instance;
 };
 
-/* The table of an engine. A null pointer is a hook that the engine does not have; `info`, `ingest`, `assemble` and `compact`
- * are required and checked after the factory. */
+/* The table of an engine. A null pointer is a hook that the engine does not have; `info`, `ingest`, `assemble` and
+ * `compact` are required and checked after the factory. */
 struct EngineroomEngineV1 {
   /* Pushes `info`. Called once, after the factory. */
   uint32_t (*info)(const uint8_t *instance, const EngineroomCallV1 *call);

@@ -10,11 +10,12 @@ use crate::results::{Assembly, Bootstrapped, Compaction, Info, Maintained, Tool,
 use crate::view::Entry;
 use crate::{Error, Result};
 
-/// How an engine takes in accepted turns. Decides whether stored sessions reach it: without durable turns the next durable
-/// engine of the slot's chain serves them.
+/// How an engine takes in accepted turns. Decides whether stored sessions reach it: without durable turns the next
+/// durable engine of the slot's chain serves them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// Durable: `commit_turn`, which by default ingests each entry and records the turn, in one batch of the engine's store.
+    /// Durable: `commit_turn`, which by default ingests each entry and records the turn, in one batch of the engine's
+    /// store.
     Ingest,
     /// Durable: the engine keeps nothing, so every commit is done at once.
     Stateless,
@@ -87,11 +88,13 @@ const fn equal(a: &str, b: &str) -> bool {
 
 /// A context engine. Put [`crate::hooks`] on the `impl`.
 ///
-/// One instance serves all sessions of one agent and workspace. It is entered from several threads at once for different
-/// sessions, never twice at once for one session. Each hook has a deadline; long work asks [`Context::check`] now and then.
-/// A hook that returns an error, panics or misses its deadline quarantines the engine for the rest of the process.
+/// One instance serves all sessions of one agent and workspace. It is entered from several threads at once for
+/// different sessions, never twice at once for one session. Each hook has a deadline; long work asks [`Context::check`]
+/// now and then. A hook that returns an error, panics or misses its deadline quarantines the engine for the rest of the
+/// process.
 ///
-/// Writes to [`Context::store`] are kept in the call and go to the store in one atomic batch when the hook returns `Ok`.
+/// Writes to [`Context::store`] are kept in the call and go to the store in one atomic batch when the hook returns
+/// `Ok`.
 pub trait ContextEngine: Sized + Send + Sync + 'static {
     /// The engine's configuration: `[plugins.entries.ID.config]` of `plugins.toml`.
     type Config: serde::de::DeserializeOwned;
@@ -153,8 +156,8 @@ pub trait ContextEngine: Sized + Send + Sync + 'static {
         }
     }
 
-    /// A subagent is about to start. `Some` handle comes back in [`ContextEngine::rollback_subagent_spawn`] when it fails to;
-    /// 0 is no handle.
+    /// A subagent is about to start. `Some` handle comes back in [`ContextEngine::rollback_subagent_spawn`] when it
+    /// fails to; 0 is no handle.
     fn prepare_subagent_spawn(&self, context: &Context, spawn: &SubagentSpawn) -> Result<Option<u64>> {
         let _ = (context, spawn);
         Err(Error::unsupported())

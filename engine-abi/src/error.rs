@@ -8,8 +8,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a hook failed.
 ///
-/// Any `std::error::Error` becomes one with `?`; the causes go into its text. When a [`ServiceError`] is among the causes,
-/// the error is the host's own: the call fails, but the engine is not quarantined for the first two in a row.
+/// Any `std::error::Error` becomes one with `?`; the causes go into its text. When a [`ServiceError`] is among the
+/// causes, the error is the host's own: the call fails, but the engine is not quarantined for the first two in a row.
 pub struct Error {
     message: String,
     status: u32,

@@ -81,9 +81,9 @@ pub unsafe fn register_with(registrar: *const RegistrarV1, work: impl FnOnce(&Re
 /// }
 /// ```
 ///
-/// `plugin` is the id under which the operator configures the library; `engines` are the ids that a slot names, each with a
-/// type that implements [`crate::ContextEngine`]; `config_schema` is a JSON Schema, checked by the host before the library is
-/// loaded. Name, version and description come from the crate.
+/// `plugin` is the id under which the operator configures the library; `engines` are the ids that a slot names, each
+/// with a type that implements [`crate::ContextEngine`]; `config_schema` is a JSON Schema, checked by the host before
+/// the library is loaded. Name, version and description come from the crate.
 #[macro_export]
 macro_rules! export_engine {
     (

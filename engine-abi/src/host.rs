@@ -1,8 +1,8 @@
-//! The host's side of the doors: from the address of a symbol to a checked entry. The only place that shows abi_stable to
-//! the host, so that replacing it is a change of this crate alone.
+//! The host's side of the doors: from the address of a symbol to a checked entry. The only place that shows abi_stable
+//! to the host, so that replacing it is a change of this crate alone.
 //!
-//! The loader opens the staged copy, looks [`ROOT_SYMBOL`] up and hands its address to [`check_root`]; for a library with
-//! the C door it calls [`crate::wire::C_ENTRY_SYMBOL`] and hands the answer to [`check_entry`].
+//! The loader opens the staged copy, looks [`ROOT_SYMBOL`] up and hands its address to [`check_root`]; for a library
+//! with the C door it calls [`crate::wire::C_ENTRY_SYMBOL`] and hands the answer to [`check_entry`].
 #![allow(unsafe_code, reason = "turns the address of a loaded library's symbol into a checked reference")]
 
 use crate::wire::{CONTRACT_MAJOR, CONTRACT_MINOR, EngineModuleRef, EntryPointV1, ExtensionV1};
@@ -115,7 +115,8 @@ pub unsafe fn check_entry(entry: *const EntryPointV1) -> Result<&'static EntryPo
 /// `answer` comes from the other side's extension or service function, asked with the id of `T`; what it points to
 /// lives for ever.
 pub unsafe fn check_extension<T: StableAbi>(answer: ExtensionV1) -> Result<Option<&'static T>, LayoutError> {
-    // SAFETY: a non-null layout is a `&'static TypeLayout` of the same abi_stable version, which the root check ensured.
+    // SAFETY: a non-null layout is a `&'static TypeLayout` of the same abi_stable version, which the root check
+    // ensured.
     if let Some(layout) = unsafe { answer.layout.cast::<TypeLayout>().as_ref() } {
         check(<T as StableAbi>::LAYOUT, layout)?;
     }

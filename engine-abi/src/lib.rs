@@ -1,7 +1,7 @@
 //! The contract between Engineroom and its context engines, and the SDK to write one.
 //!
-//! A context engine decides what a model sees of a conversation. It is a shared library that the gateway loads; this crate is
-//! all that it needs. An author implements [`ContextEngine`] and exports it with [`export_engine!`]:
+//! A context engine decides what a model sees of a conversation. It is a shared library that the gateway loads; this
+//! crate is all that it needs. An author implements [`ContextEngine`] and exports it with [`export_engine!`]:
 //!
 //! ```
 //! use engine_abi::*;

@@ -277,7 +277,8 @@ pub const fn section_len(parts: &[(&str, &str)]) -> usize {
     len
 }
 
-/// Writes the section at compile time; `N` is [`section_len`] of the same parts. Fails to compile on a NUL byte in a value.
+/// Writes the section at compile time; `N` is [`section_len`] of the same parts. Fails to compile on a NUL byte in a
+/// value.
 #[doc(hidden)]
 #[must_use]
 #[expect(clippy::panic, reason = "runs while an engine is compiled: a panic here is a compiler error")]

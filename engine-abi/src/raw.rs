@@ -1,5 +1,5 @@
-//! From the wire to Rust's references. Everything here trusts the host's side of the contract: pointers valid for the call,
-//! text in UTF-8.
+//! From the wire to Rust's references. Everything here trusts the host's side of the contract: pointers valid for the
+//! call, text in UTF-8.
 #![allow(unsafe_code, reason = "the one place that turns borrowed pairs of pointer and length into references")]
 
 use crate::wire::{NONE_U64, Str};

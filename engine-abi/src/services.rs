@@ -75,7 +75,8 @@ impl Host {
         Ok(Tokens { count, estimated: estimated != 0 })
     }
 
-    /// One completion by a model (`llm.complete`). Blocks; ends early when the call is cancelled. Absent with the offline model.
+    /// One completion by a model (`llm.complete`). Blocks; ends early when the call is cancelled. Absent with the
+    /// offline model.
     ///
     /// # Errors
     ///
@@ -118,8 +119,8 @@ impl Host {
         })
     }
 
-    /// A page of a transcript, oldest first, along the active branch. The current turn is fenced off during `bootstrap` and
-    /// `assemble`. Another session than the call's only where the plugin's entry grants it.
+    /// A page of a transcript, oldest first, along the active branch. The current turn is fenced off during `bootstrap`
+    /// and `assemble`. Another session than the call's only where the plugin's entry grants it.
     ///
     /// # Errors
     ///
@@ -134,7 +135,8 @@ impl Host {
         };
         let mut out = MaybeUninit::<wire::CursorPageV1>::uninit();
         self.answer(TRANSCRIPT.id, (table.read)(self.frame, &request, out.as_mut_ptr()))?;
-        // SAFETY: on `OK` the host has written `out`; what it lends is valid until the hook returns, longer than `self`.
+        // SAFETY: on `OK` the host has written `out`; what it lends is valid until the hook returns, longer than
+        // `self`.
         let out = unsafe { out.assume_init() };
         // SAFETY: as above.
         let (cursor, entries) = unsafe { (raw::text(out.cursor).map(str::to_owned), Entry::list(out.entries)) };
@@ -153,7 +155,8 @@ impl Host {
         })
     }
 
-    /// Replaces entries of the active branch (`rewriteTranscriptEntries`); roles stay. Refused during `bootstrap` and `assemble`.
+    /// Replaces entries of the active branch (`rewriteTranscriptEntries`); roles stay. Refused during `bootstrap` and
+    /// `assemble`.
     ///
     /// # Errors
     ///

@@ -51,7 +51,8 @@ impl Store<'_> {
         let mut found: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         let mut from = after.map(<[u8]>::to_vec);
         let writes = self.context.writes.borrow();
-        // Rows of the store that this call has removed make room for later ones, so pages are read until enough are left.
+        // Rows of the store that this call has removed make room for later ones, so pages are read until enough are
+        // left.
         loop {
             let page = self.context.store_scan(self.engine_scope, prefix, from.as_deref(), limit)?;
             let last_page = page.len() < limit;
@@ -105,8 +106,8 @@ impl Store<'_> {
         self.write(store_op::REQUIRE_EQUAL, key.as_ref(), value.as_ref());
     }
 
-    /// Makes what was written so far durable, all or nothing. Done by the SDK when the hook returns `Ok`. Inside the default
-    /// `commit_turn` it waits for the end of the turn, so that the turn stays one batch.
+    /// Makes what was written so far durable, all or nothing. Done by the SDK when the hook returns `Ok`. Inside the
+    /// default `commit_turn` it waits for the end of the turn, so that the turn stays one batch.
     ///
     /// # Errors
     ///
@@ -196,8 +197,8 @@ impl Writes {
 const ADVANCED: &[u8] = b"engineroom/advanced/";
 
 impl Context {
-    /// What `commit_turn` does by default: unless the turn's key is in the store, hands every entry to `ingest` and records
-    /// the key, all in one batch.
+    /// What `commit_turn` does by default: unless the turn's key is in the store, hands every entry to `ingest` and
+    /// records the key, all in one batch.
     ///
     /// # Errors
     ///

@@ -122,7 +122,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Where the newest whole turns begin that cost at most `budget` tokens together; the length when not even one fits.
+    /// Where the newest whole turns begin that cost at most `budget` tokens together; the length when not even one
+    /// fits.
     ///
     /// A turn starts at a row with [`Head::starts_turn`] and is never split. Costs what it keeps, not what is there.
     #[must_use]

@@ -217,7 +217,7 @@ fn header() -> String {
     while !structs.is_empty() {
         let ready =
             |item: &&syn::ItemStruct| held(item).iter().all(|name| !names.contains(name) || done.contains(name));
-        let at = structs.iter().position(|item| ready(item)).unwrap();
+        let at = structs.iter().position(ready).unwrap();
         let item = structs.remove(at);
         done.insert(item.ident.to_string());
         // An engine never looks into a frame.

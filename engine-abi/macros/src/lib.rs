@@ -8,7 +8,8 @@ use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 #[proc_macro_attribute]
 pub fn hooks(_: TokenStream, implementation: TokenStream) -> TokenStream {
     let mut tokens: Vec<TokenTree> = implementation.into_iter().collect();
-    // The body is the last token of an impl block. Anything else is left as it is: the compiler then says that HOOKS is missing.
+    // The body is the last token of an impl block. Anything else is left as it is: the compiler then says that HOOKS is
+    // missing.
     if let Some(TokenTree::Group(body)) = tokens.last().filter(|token| is_body(token)) {
         let names: Vec<String> = function_names(body).iter().map(|name| format!("{name:?}")).collect();
         let list = format!("const HOOKS: ::engine_abi::Hooks = ::engine_abi::Hooks::of(&[{}]);", names.join(", "));

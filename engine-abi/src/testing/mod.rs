@@ -1,4 +1,5 @@
-//! A small host for an author's tests: runs the hooks of an engine through its function table, in the test's own process.
+//! A small host for an author's tests: runs the hooks of an engine through its function table, in the test's own
+//! process.
 //!
 //! ```
 //! # use engine_abi::*;
@@ -21,7 +22,8 @@
 //! assert_eq!(engine.assemble(&history, Some(1000)).unwrap().ids(&history), [1, 2]);
 //! ```
 //!
-//! Tokens are a quarter of the bytes. There is no model, no memory and one session; the store lives as long as the engine.
+//! Tokens are a quarter of the bytes. There is no model, no memory and one session; the store lives as long as the
+//! engine.
 #![allow(unsafe_code, reason = "plays the host: lends pointers to an engine's functions and reads what they push")]
 
 mod frame;

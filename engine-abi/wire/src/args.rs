@@ -180,8 +180,8 @@ pub struct PromptV1 {
 
 /// Arguments of `assemble`.
 ///
-/// `entries` is the projected history *before* the current turn. It is never copied: the array belongs to a snapshot that the
-/// call keeps alive, and the bodies are read on demand through [`crate::CallV1::entry`].
+/// `entries` is the projected history *before* the current turn. It is never copied: the array belongs to a snapshot
+/// that the call keeps alive, and the bodies are read on demand through [`crate::CallV1::entry`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, StableAbi)]
 pub struct AssembleArgsV1 {

@@ -48,8 +48,8 @@ pub mod entry_flags {
     pub const HEARTBEAT: u32 = 1 << 4;
     /// A tool result that pruning shortened in this projection; the transcript still has all of it.
     pub const PRUNED: u32 = 1 << 5;
-    /// Calls of this assistant entry have no result in the transcript; the host sends an error result for them right behind it.
-    /// That result has no row of its own; its tokens are part of this entry's.
+    /// Calls of this assistant entry have no result in the transcript; the host sends an error result for them right
+    /// behind it. That result has no row of its own; its tokens are part of this entry's.
     pub const SYNTHETIC: u32 = 1 << 6;
     /// `tokens` is an estimate, since the model in use has no known tokenizer.
     pub const TOKENS_ESTIMATED: u32 = 1 << 7;

@@ -20,10 +20,11 @@ pub struct CallV1 {
     pub sink: *const SinkV1,
     /// The host.
     pub host: *const HostV1,
-    /// Body of entry number `index` of the array that this call was given. The body is borrowed and stays valid until the
-    /// hook returns. [`crate::status::NOT_FOUND`] past the end.
+    /// Body of entry number `index` of the array that this call was given. The body is borrowed and stays valid until
+    /// the hook returns. [`crate::status::NOT_FOUND`] past the end.
     pub entry: extern "C" fn(frame: *const FrameV1, index: usize, out: *mut EntryV1) -> u32,
-    /// 1 when the call is cancelled or past its deadline and should return soon. An atomic load: cheap enough for inner loops.
+    /// 1 when the call is cancelled or past its deadline and should return soon. An atomic load: cheap enough for inner
+    /// loops.
     pub cancelled: extern "C" fn(frame: *const FrameV1) -> u32,
     /// Milliseconds until the deadline; 0 when it has passed.
     pub remaining_ms: extern "C" fn(frame: *const FrameV1) -> u64,

@@ -28,7 +28,8 @@ impl MemoryInstanceV1 {
     pub const NONE: MemoryInstanceV1 = MemoryInstanceV1 { table: std::ptr::null(), instance: std::ptr::null() };
 }
 
-/// The table of a memory provider. `info` and `search` are required; it follows the thread and deadline rules of engines.
+/// The table of a memory provider. `info` and `search` are required; it follows the thread and deadline rules of
+/// engines.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, StableAbi)]
 pub struct MemoryProviderV1 {

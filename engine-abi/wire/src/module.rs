@@ -104,8 +104,8 @@ impl InstanceV1 {
     pub const NONE: InstanceV1 = InstanceV1 { table: std::ptr::null(), instance: std::ptr::null() };
 }
 
-/// The table of an engine. A null pointer is a hook that the engine does not have; `info`, `ingest`, `assemble` and `compact`
-/// are required and checked after the factory.
+/// The table of an engine. A null pointer is a hook that the engine does not have; `info`, `ingest`, `assemble` and
+/// `compact` are required and checked after the factory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, StableAbi)]
 pub struct EngineV1 {

@@ -1,7 +1,7 @@
 //! Host services. Each is a table that is asked for by a string id with a version and may be absent.
 //!
-//! Outputs of a service are borrowed from the call's frame and stay valid until the hook returns. On any status but `OK`
-//! [`crate::HostV1::last_error`] tells why.
+//! Outputs of a service are borrowed from the call's frame and stay valid until the hook returns. On any status but
+//! `OK` [`crate::HostV1::last_error`] tells why.
 
 use crate::{
     Bytes, CompactArgsV1, CompactResultV1, EntryList, FrameV1, MaintainResultV1, MessageV1, Str, StrList,
@@ -154,8 +154,8 @@ pub struct ReplacementV1 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, StableAbi)]
 pub struct TranscriptV1 {
-    /// `readSessionTranscriptVisibleMessageDelta`. During `bootstrap` and `assemble` of an admitted turn the current turn is
-    /// fenced: it is not in the page, and a cursor at or past it is refused with [`crate::status::REFUSED`].
+    /// `readSessionTranscriptVisibleMessageDelta`. During `bootstrap` and `assemble` of an admitted turn the current
+    /// turn is fenced: it is not in the page, and a cursor at or past it is refused with [`crate::status::REFUSED`].
     pub read: extern "C" fn(frame: *const FrameV1, request: *const CursorRequestV1, out: *mut CursorPageV1) -> u32,
     /// `rewriteTranscriptEntries`. Refused during `bootstrap` and `assemble`.
     pub rewrite: extern "C" fn(
@@ -262,7 +262,8 @@ pub struct StorePairsV1 {
 pub struct StoreV1 {
     /// Value of `key`; [`crate::status::NOT_FOUND`] when absent.
     pub get: extern "C" fn(frame: *const FrameV1, engine_scope: u32, key: Bytes, out: *mut Bytes) -> u32,
-    /// Pairs whose key starts with `prefix` and is greater than `after` (absent: from the first), in byte order, at most `limit`.
+    /// Pairs whose key starts with `prefix` and is greater than `after` (absent: from the first), in byte order, at
+    /// most `limit`.
     pub scan: extern "C" fn(
         frame: *const FrameV1,
         engine_scope: u32,

@@ -1,6 +1,8 @@
-//! Results of the hooks: flat structs that an engine pushes into the call while it runs. The host copies before `put` returns.
+//! Results of the hooks: flat structs that an engine pushes into the call while it runs. The host copies before `put`
+//! returns.
 //!
-//! A result that was pushed twice counts once, the last. A hook that returns `OK` without the result it owes is invalid.
+//! A result that was pushed twice counts once, the last. A hook that returns `OK` without the result it owes is
+//! invalid.
 
 use crate::{MessageV1, SessionTargetV1, SpanV1, Str};
 use abi_stable::StableAbi;
@@ -53,7 +55,8 @@ pub struct CommitResultV1 {
     pub reserved: u32,
 }
 
-/// Result of `assemble`, beside the spans and messages, which are pushed in the order in which the model shall see them.
+/// Result of `assemble`, beside the spans and messages, which are pushed in the order in which the model shall see
+/// them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, StableAbi)]
 pub struct AssembleResultV1 {
@@ -172,8 +175,8 @@ pub struct InfoV1 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, StableAbi)]
 pub struct SinkV1 {
-    /// The reason of a failure, before the hook returns `ERROR` or `PANIC`. `service_token` is the token of the host service
-    /// whose error is handed on ([`crate::HostV1::last_error`]), or 0.
+    /// The reason of a failure, before the hook returns `ERROR` or `PANIC`. `service_token` is the token of the host
+    /// service whose error is handed on ([`crate::HostV1::last_error`]), or 0.
     pub fail: extern "C" fn(frame: *const crate::FrameV1, message: Str, service_token: u64) -> u32,
     /// `info`.
     pub info: extern "C" fn(frame: *const crate::FrameV1, info: *const InfoV1) -> u32,

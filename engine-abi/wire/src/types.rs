@@ -164,7 +164,8 @@ pub struct EntryList {
     pub len: usize,
 }
 
-/// A closed range of entry ids of the projection: every entry with `first <= id <= last`. Both ends must be entries of it.
+/// A closed range of entry ids of the projection: every entry with `first <= id <= last`. Both ends must be entries of
+/// it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, StableAbi)]
 pub struct SpanV1 {

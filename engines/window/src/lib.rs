@@ -1,8 +1,9 @@
-//! The smallest useful context engine: the model sees the newest whole turns that fit, and the first turn when configured.
+//! The smallest useful context engine: the model sees the newest whole turns that fit, and the first turn when
+//! configured.
 //!
-//! The window moves in steps. While nothing has to go, its start stays where it is, and with it the prefix that the provider
-//! has cached; when the budget is exceeded, a whole batch of turns goes at once. The engine remembers nothing: possible
-//! starts are numbered places in the history, so a restart or another process finds the same one.
+//! The window moves in steps. While nothing has to go, its start stays where it is, and with it the prefix that the
+//! provider has cached; when the budget is exceeded, a whole batch of turns goes at once. The engine remembers nothing:
+//! possible starts are numbered places in the history, so a restart or another process finds the same one.
 
 use engine_abi::*;
 use serde::Deserialize;
@@ -54,16 +55,17 @@ impl ContextEngine for Window {
 }
 
 impl Window {
-    /// The first turn, when it is to be kept and leaves most of the budget free. The summary of a compaction is always kept.
+    /// The first turn, when it is to be kept and leaves half of the budget free. The summary of a compaction is to be
+    /// kept, too.
     fn pinned<'a>(&self, heads: &'a [Head], budget: u64) -> &'a [Head] {
         let is_wanted = self.config.pin_first_turn || heads[0].has(wire::entry_flags::SUMMARY);
         let first = &heads[..turn_start(heads, 1)];
-        if is_wanted && tokens(first) <= budget / 4 { first } else { &[] }
+        if is_wanted && tokens(first) <= budget / 2 { first } else { &[] }
     }
 }
 
-/// Where the window begins: the first turn at or after a place whose number is a multiple of the step. The step is halved
-/// as long as the window would use less than half of the budget, down to the very first turn that fits.
+/// Where the window begins: the first turn at or after a place whose number is a multiple of the step. The step is
+/// halved as long as the window would use less than half of the budget, down to the very first turn that fits.
 fn window_start(history: History, budget: u64) -> usize {
     let heads = history.heads();
     let fits = history.newest_turns(budget);
