@@ -83,7 +83,7 @@ pub unsafe fn register_with(registrar: *const RegistrarV1, work: impl FnOnce(&Re
 ///
 /// `plugin` is the id under which the operator configures the library; `engines` are the ids that a slot names, each
 /// with a type that implements [`crate::ContextEngine`]; `config_schema` is a JSON Schema, checked by the host before
-/// the library is loaded. Name, version and description come from the crate.
+/// the library is loaded. Version and description come from the crate.
 #[macro_export]
 macro_rules! export_engine {
     (
@@ -110,7 +110,7 @@ macro_rules! export_engine {
     };
 }
 
-/// The manifest alone, from its pairs; contract, panic strategy, door, name, version and description are added.
+/// The manifest alone, from its pairs; contract, panic strategy, door, version and description are added.
 #[macro_export]
 macro_rules! manifest_section {
     ($($pair:expr),* $(,)?) => {
@@ -120,7 +120,6 @@ macro_rules! manifest_section {
                 ("contract", $crate::wire::CONTRACT_VERSION),
                 ("panic", if cfg!(panic = "unwind") { "unwind" } else { "abort" }),
                 ("door", "rust"),
-                ("name", env!("CARGO_PKG_NAME")),
                 ("version", env!("CARGO_PKG_VERSION")),
                 ("description", env!("CARGO_PKG_DESCRIPTION")),
                 ("sdk", $crate::SDK),
