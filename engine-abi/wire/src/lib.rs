@@ -8,11 +8,13 @@
 //!
 //! - **Direction.** Arguments are *borrowed* from the caller for the duration of the call. Results are *pushed* into a
 //!   sink of the caller while the call runs; the callee of a push copies what it wants to keep before it returns.
-//! - **Return value.** A `u32` status from [`status`]. Anything but [`status::OK`] is a failure (or a refusal) of that call.
+//! - **Return value.** A `u32` status from [`status`]. Anything but [`status::OK`] is a failure (or a refusal) of that
+//!   call.
 //! - **Threads.** Hooks run on threads of the host with 8 MiB of stack. An instance is entered from several threads
 //!   at once for different sessions, never twice at once for one session. A push or a service call is made from the
-//! thread   that runs the hook, unless its own page says otherwise.
-//! - **Time.** Each call has a deadline. A push or a service call made after it returns [`status::EXPIRED`] and changes nothing.
+//!   thread that runs the hook, unless its own page says otherwise.
+//! - **Time.** Each call has a deadline. A push or a service call made after it returns [`status::EXPIRED`] and changes
+//!   nothing.
 //! - **Unwinding.** No function of either side ever unwinds. The SDK guards the engine's side, the host its own.
 //!
 //! Layouts are frozen with version 1: a struct never grows, a table never changes. Growth is a new table that is asked
