@@ -1,9 +1,7 @@
 //! The doors: root module, entry, registration, factory, and the table of an engine.
 
 use crate::*;
-use abi_stable::{
-    StableAbi, library::RootModule, package_version_strings, sabi_types::VersionStrings,
-};
+use abi_stable::{StableAbi, library::RootModule, package_version_strings, sabi_types::VersionStrings};
 
 /// The root module of a Rust engine: what abi_stable checks the layout of. It holds the entry and never grows.
 #[repr(C)]
@@ -120,9 +118,11 @@ pub struct EngineV1 {
     /// `ingestBatch`.
     pub ingest_batch: Option<extern "C" fn(instance: *const u8, call: *const CallV1, args: *const IngestArgsV1) -> u32>,
     /// `afterTurn`; pushes nothing.
-    pub after_turn: Option<extern "C" fn(instance: *const u8, call: *const CallV1, args: *const AfterTurnArgsV1) -> u32>,
+    pub after_turn:
+        Option<extern "C" fn(instance: *const u8, call: *const CallV1, args: *const AfterTurnArgsV1) -> u32>,
     /// `commitTurn`.
-    pub commit_turn: Option<extern "C" fn(instance: *const u8, call: *const CallV1, args: *const CommitTurnArgsV1) -> u32>,
+    pub commit_turn:
+        Option<extern "C" fn(instance: *const u8, call: *const CallV1, args: *const CommitTurnArgsV1) -> u32>,
     /// `assemble`.
     pub assemble: Option<extern "C" fn(instance: *const u8, call: *const CallV1, args: *const AssembleArgsV1) -> u32>,
     /// `compact`.

@@ -3,9 +3,7 @@
 //! Outputs of a service are borrowed from the call's frame and stay valid until the hook returns. On any status but
 //! `OK` [`crate::HostV1::last_error`] tells why.
 
-use crate::{
-    Bytes, CompactArgsV1, CompactResultV1, EntryList, FrameV1, MaintainResultV1, MessageV1, Str, StrList,
-};
+use crate::{Bytes, CompactArgsV1, CompactResultV1, EntryList, FrameV1, MaintainResultV1, MessageV1, Str, StrList};
 use abi_stable::StableAbi;
 
 /// Ids of the services.
