@@ -1,7 +1,6 @@
 //! Admission: the client's messages find their place in the tree, get their row ids, and are queued to the one writer.
 
 use super::TurnError;
-use super::clock::now_ms;
 use super::house::House;
 use super::session::{Session, State, is_role};
 use crate::transcript::reconcile::reconcile;
@@ -13,6 +12,8 @@ use std::sync::Arc;
 /// What is asked to be admitted.
 pub(super) struct Admission {
     pub(super) messages: Vec<Message>,
+    /// When each of them was said; where it tells nothing: now.
+    pub(super) times_ms: Vec<Option<i64>>,
     /// `messages` is the whole conversation.
     pub(super) full: bool,
     pub(super) heartbeat: bool,
@@ -47,18 +48,19 @@ impl House {
         // How far each open turn came is looked up before the branch changes under it.
         let open = open_turns(&state);
         let (branch_at, append_from) = self.place(&state, &admission);
-        let new = admission.messages.into_iter().skip(append_from);
+        let times = admission.times_ms.into_iter().chain(std::iter::repeat(None));
+        let new = admission.messages.into_iter().zip(times).skip(append_from);
         let mut moved = Vec::new();
         state.cut_behind(branch_at, &mut moved)?;
         let mut head_pending = !moved.is_empty();
-        let now = now_ms();
+        let now = self.clock.now_ms();
         let mut first_new = None;
-        for message in new {
+        for (message, time_ms) in new {
             if head_pending {
                 writes.append(&mut moved);
                 head_pending = false;
             }
-            let entry = self.entry(&mut state, message, now, admission.heartbeat);
+            let entry = self.entry(&mut state, message, time_ms.unwrap_or(now), admission.heartbeat);
             first_new.get_or_insert(entry.id);
             state.append(entry, &mut writes)?;
         }

@@ -1,6 +1,5 @@
 //! The built-in compaction as a turn runs it: planned and summarised below, measured and written here.
 
-use super::clock::now_ms;
 use super::session::Session;
 use super::TurnError;
 use super::house::House;
@@ -136,7 +135,7 @@ impl House {
             id: state.next_entry(&*self.store),
             parent: state.branch().head(),
             session: state.record().row,
-            time_ms: now_ms(),
+            time_ms: self.clock.now_ms(),
             flags: 0,
             tokens: self.counter.text(&summary).try_into().unwrap_or(u32::MAX),
             digest: 0,

@@ -100,6 +100,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
     };
     let admission = Admission {
         messages: incoming.messages,
+        times_ms: request.times_ms,
         full: incoming.full,
         heartbeat: run.heartbeat,
         idempotency_key: run.idempotency_key.clone(),

@@ -1,5 +1,6 @@
 //! What all turns share.
 
+use super::clock::Clock;
 use super::lanes::Lanes;
 use super::session::Memory;
 use super::TurnError;
@@ -40,6 +41,8 @@ pub(super) struct House {
     pub(super) tasks: TaskTracker,
     /// Fires when the gateway stops and its patience is over.
     pub(super) stop: CancellationToken,
+    /// Times of what is said.
+    pub(super) clock: Clock,
     counted: Mutex<HashMap<u128, u64>>,
 }
 
@@ -61,6 +64,7 @@ impl House {
             waiting: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            clock: Clock::wall(),
             counted: Mutex::default(),
             config,
             store,

@@ -28,6 +28,7 @@ mod llm;
 mod outbox;
 mod prepare;
 mod prompt;
+pub mod replay;
 mod replay_answer;
 mod request;
 mod rewrite;

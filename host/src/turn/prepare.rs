@@ -189,7 +189,8 @@ impl TurnRun {
         let fixed = self.system_tokens + self.tool_tokens;
         let (view, len, prompt, current) = {
             let mut state = self.session.state();
-            state.prune(self.house.model.info().context_window, &self.house.config.pruning);
+            let window = self.house.model.info().context_window;
+            state.prune(self.house.clock.now_ms(), window, &self.house.config.pruning);
             let view = state.view();
             let len = match self.admitted.first {
                 0 => view.len(),

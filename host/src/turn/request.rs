@@ -29,6 +29,9 @@ pub struct TurnRequest {
     pub history: HistoryMode,
     /// OpenAI messages as the client sent them, system and developer prompts included.
     pub messages: Vec<Value>,
+    /// When each message of the conversation was said, in ms since the epoch, system and developer prompts not counted. Where
+    /// it is shorter than the conversation or tells nothing, the answer is now.
+    pub times_ms: Vec<Option<i64>>,
     /// The rest of the client's body, without `messages` and `stream`; passed on to the model untouched.
     pub params: Map<String, Value>,
     /// The client wants chunks.

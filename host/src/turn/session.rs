@@ -1,7 +1,6 @@
 //! What a turn knows of its session: the hot session of the transcript with the projection of it, and what engines saw.
 
 use super::TurnError;
-use super::clock::now_ms;
 use super::house::House;
 use crate::compaction::{Projection, ProjectionPolicy, View};
 use crate::model::TokenCounter;
@@ -125,7 +124,7 @@ impl House {
         let house = self.clone();
         self.blocking(move || {
             let handle = if create {
-                house.hot.load_or_new(&*house.store, &name, now_ms())?
+                house.hot.load_or_new(&*house.store, &name, house.clock.now_ms())?
             } else {
                 house
                     .hot
@@ -144,7 +143,7 @@ impl House {
 
     /// A session of which nothing is stored.
     pub(super) fn ephemeral(&self) -> Arc<Session> {
-        let record = SessionRecord::new(self.store.next_session(), "", now_ms());
+        let record = SessionRecord::new(self.store.next_session(), "", self.clock.now_ms());
         let memory = Memory::new(self.store.clone(), &record, true);
         Arc::new(Session { key: None, place: Place::Ephemeral(Mutex::new(HotSession::new(record, memory))) })
     }
@@ -217,12 +216,12 @@ impl State<'_> {
     }
 
     /// Shortens old tool results once the provider's cache is cold anyway; the texts are frozen from then on.
-    pub(super) fn prune(&mut self, window: u64, config: &crate::config::PruningConfig) {
+    pub(super) fn prune(&mut self, now_ms: i64, window: u64, config: &crate::config::PruningConfig) {
         if self.extra.ephemeral {
             return;
         }
         let last = self.extra.last_call_ms;
-        let frozen = self.extra.projection.prune(now_ms(), last, window, config);
+        let frozen = self.extra.projection.prune(now_ms, last, window, config);
         let mut writes = Vec::new();
         for (entry, text) in frozen {
             self.freeze(entry, text, &mut writes);

@@ -48,7 +48,7 @@ impl TurnRun {
         let ack = {
             let mut state = self.session.state();
             let mut writes = std::mem::take(&mut state.extra.deferred);
-            let entry = self.house.entry(&mut state, reply.message, now_ms(), self.heartbeat);
+            let entry = self.house.entry(&mut state, reply.message, self.house.clock.now_ms(), self.heartbeat);
             let id = entry.id;
             state.append(entry, &mut writes)?;
             if state.extra.ephemeral {
@@ -152,7 +152,7 @@ impl TurnRun {
     /// Learns from what the provider counted.
     fn note_usage(&mut self, usage: Option<&Usage>) {
         let mut state = self.session.state();
-        let touched = now_ms();
+        let touched = self.house.clock.now_ms();
         state.extra.last_call_ms = Some(touched);
         let Some(usage) = usage else { return };
         if let Some(prompt) = usage.prompt_tokens {
