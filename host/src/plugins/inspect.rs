@@ -5,9 +5,10 @@
 //! probe tells that.
 
 use super::cause::Cause;
+use super::elf::{check_end, check_inner, check_whole, cut_off, damaged};
 use super::manifest::{self, Manifest};
 use super::report::StageFailure;
-use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+use object::read::elf::FileHeader;
 use object::{Architecture, Endianness, File, FileKind, Object, ObjectKind, ObjectSection, ObjectSegment, elf};
 
 /// Name of the manifest's section.
@@ -20,10 +21,10 @@ const SECTION: &str = if cfg!(target_vendor = "apple") { "__engineroom" } else {
 pub(super) fn inspect(bytes: &[u8]) -> Result<Manifest, StageFailure> {
     let kind = FileKind::parse(bytes).map_err(|_| not_a_library(bytes))?;
     check_format(kind)?;
-    if kind == FileKind::Elf64 {
-        check_elf(elf::FileHeader64::<Endianness>::parse(bytes).map_err(|_| cut_off(64, bytes.len() as u64))?, bytes)?;
-    } else if kind == FileKind::Elf32 {
-        check_elf(elf::FileHeader32::<Endianness>::parse(bytes).map_err(|_| cut_off(52, bytes.len() as u64))?, bytes)?;
+    match kind {
+        FileKind::Elf64 => check_whole(elf64(bytes)?, bytes)?,
+        FileKind::Elf32 => check_whole(elf32(bytes)?, bytes)?,
+        _ => {}
     }
     let file = File::parse(bytes).map_err(damaged)?;
     check_platform(&file)?;
@@ -32,6 +33,26 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Manifest, StageFailure> {
         StageFailure::new(Cause::NoManifest, format!("not an Engineroom engine: the library has no {SECTION} section"))
     })?;
     manifest::parse(section.data().map_err(damaged)?)
+}
+
+/// Checks that what the system's loader follows stays inside the library.
+///
+/// # Errors
+/// [`Cause::Damaged`].
+pub(super) fn check_inside(bytes: &[u8]) -> Result<(), StageFailure> {
+    match FileKind::parse(bytes) {
+        Ok(FileKind::Elf64) => check_inner(elf64(bytes)?, bytes),
+        Ok(FileKind::Elf32) => check_inner(elf32(bytes)?, bytes),
+        _ => Ok(()),
+    }
+}
+
+fn elf64(bytes: &[u8]) -> Result<&elf::FileHeader64<Endianness>, StageFailure> {
+    elf::FileHeader64::parse(bytes).map_err(|_| cut_off(64, bytes.len() as u64))
+}
+
+fn elf32(bytes: &[u8]) -> Result<&elf::FileHeader32<Endianness>, StageFailure> {
+    elf::FileHeader32::parse(bytes).map_err(|_| cut_off(52, bytes.len() as u64))
 }
 
 fn not_a_library(bytes: &[u8]) -> StageFailure {
@@ -84,39 +105,6 @@ fn machine() -> String {
     format!("{} {}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// Header tables and ranges of an ELF file, read without trusting any of them.
-fn check_elf<H: FileHeader<Endian = Endianness>>(header: &H, bytes: &[u8]) -> Result<(), StageFailure> {
-    let len = bytes.len() as u64;
-    let endian = header.endian().map_err(damaged)?;
-    let table = |offset: u64, size: u16, number: u16| offset.saturating_add(u64::from(size) * u64::from(number));
-    let programs = table(header.e_phoff(endian).into(), header.e_phentsize(endian), header.e_phnum(endian));
-    let section_offset: u64 = header.e_shoff(endian).into();
-    let sections = table(section_offset, header.e_shentsize(endian), header.e_shnum(endian));
-    check_end(programs.max(sections), len)?;
-    for program in header.program_headers(endian, bytes).map_err(damaged)? {
-        let offset: u64 = program.p_offset(endian).into();
-        check_end(offset.saturating_add(program.p_filesz(endian).into()), len)?;
-    }
-    let headers = if section_offset == 0 { &[] } else { header.section_headers(endian, bytes).map_err(damaged)? };
-    let mut real = 0;
-    for section in headers {
-        match section.sh_type(endian) {
-            elf::SHT_NULL => continue,
-            elf::SHT_NOBITS => {}
-            _ => {
-                let offset: u64 = section.sh_offset(endian).into();
-                check_end(offset.saturating_add(section.sh_size(endian).into()), len)?;
-            }
-        }
-        real += 1;
-    }
-    if real == 0 {
-        let message = "the library's section headers were removed, so that its manifest cannot be found";
-        return Err(StageFailure::new(Cause::NoSections, message));
-    }
-    Ok(())
-}
-
 fn check_platform(file: &File<'_>) -> Result<(), StageFailure> {
     let expected = match std::env::consts::ARCH {
         "x86_64" => Some(Architecture::X86_64),
@@ -155,17 +143,4 @@ fn check_ranges(file: &File<'_>, len: u64) -> Result<(), StageFailure> {
         check_end(offset.saturating_add(size), len)?;
     }
     Ok(())
-}
-
-fn check_end(end: u64, len: u64) -> Result<(), StageFailure> {
-    if end > len { Err(cut_off(end, len)) } else { Ok(()) }
-}
-
-fn cut_off(needed: u64, len: u64) -> StageFailure {
-    let message = format!("the file is cut off: its headers speak of {needed} bytes at least, it has {len}");
-    StageFailure::new(Cause::CutOff, message)
-}
-
-fn damaged(error: object::Error) -> StageFailure {
-    StageFailure::new(Cause::Damaged, "the library's headers contradict each other").because(error)
 }

@@ -25,6 +25,9 @@
 
 mod cause;
 mod discover;
+mod elf;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod inspect;
 mod load;
 mod manifest;
@@ -35,13 +38,15 @@ mod schema;
 mod select;
 mod stage;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod trust;
 
 pub use cause::{Cause, Stage};
 pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration};
 pub(crate) use load::{LoadRequest, QuietPort, bring_in};
 pub use manifest::{Door, Manifest, PanicMode, RESERVED_ENGINE};
-pub use pipeline::{LoadResult, load};
+pub use pipeline::{LoadResult, check, load};
 pub(crate) use report::one_line;
 pub use report::{PluginReport, PluginState, StageFailure};
 pub use select::{EngineOutcome, OutcomeState};

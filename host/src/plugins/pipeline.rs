@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::worker::{self, ProbeOutcome, ProbeRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,40 +38,68 @@ pub struct LoadResult {
 
 /// Takes every library that offers an engine of `wanted` all the way to its registration. Blocks, at most for the
 /// deadlines of the configuration. Never fails: what fails is in the result.
+///
+/// To be called once per process, which owns the state folder: copies and scratch folders of earlier ones are removed.
 pub fn load(config: &Config, wanted: &[String], registrar: &Arc<dyn RegistrarPort>) -> LoadResult {
+    let _ = std::fs::remove_dir_all(config.gateway.state_dir.join(SCRATCH));
+    let mut rehearsal = rehearse(config, wanted);
+    let mut result = LoadResult::default();
+    for ready in &mut rehearsal.ready {
+        bring_in_one(ready, &mut rehearsal.items[ready.at].report, registrar, &mut result);
+    }
+    rehearsal.finish(&mut result);
+    let staged = result.reports.iter().filter(|report| report.staged.is_some());
+    stage::sweep(&config.gateway.state_dir, &staged.filter_map(|report| report.sha256.clone()).collect());
+    result
+}
+
+/// Does the same up to the probe, and loads nothing: an engine that passes is told as registered. May be done beside a
+/// running gateway.
+pub fn check(config: &Config, wanted: &[String]) -> LoadResult {
+    let mut rehearsal = rehearse(config, wanted);
+    for ready in &rehearsal.ready {
+        close(ready, &mut rehearsal.items[ready.at].report, || PluginState::Declared { reason: "only checked".into() });
+    }
+    let mut result = LoadResult::default();
+    rehearsal.finish(&mut result);
+    result
+}
+
+/// All that is done before code runs in this process.
+struct Rehearsal {
+    items: Vec<Item>,
+    offers: Vec<(String, Offer)>,
+    ready: Vec<Ready>,
+}
+
+fn rehearse(config: &Config, wanted: &[String]) -> Rehearsal {
     let mut seen = BTreeSet::new();
     let wanted: Vec<String> = wanted.iter().filter(|id| *id != RESERVED_ENGINE && seen.insert(*id)).cloned().collect();
     let mut items = survey(&config.plugins, &wanted);
     let offers = select(&mut items, &wanted);
-
-    let scratch = config.gateway.state_dir.join(SCRATCH);
-    let _ = std::fs::remove_dir_all(&scratch);
     let mut ready: Vec<Ready> = Vec::new();
-    for at in 0..items.len() {
+    for (at, item) in items.iter_mut().enumerate() {
         let served = offers.iter().filter(|(_, offer)| matches!(offer, Offer::By(by) if *by == at));
         let engines: Vec<String> = served.map(|(id, _)| id.clone()).collect();
         // A library that claims an engine together with another one is refused as a whole.
-        if !engines.is_empty() && items[at].report.failure.is_none() {
-            match prepare(config, &mut items[at], engines) {
+        if !engines.is_empty() && item.report.failure.is_none() {
+            match prepare(config, item, engines) {
                 Ok(load) => ready.push(Ready { at, load, failed: BTreeMap::new() }),
-                Err(failure) => items[at].report.refuse(failure),
+                Err(failure) => item.report.refuse(failure),
             }
         }
-        items[at].library = None;
+        item.library = None;
     }
-    probe_all(config, &scratch, &mut items, &mut ready);
-    let _ = std::fs::remove_dir_all(&scratch);
+    probe_all(config, &mut items, &mut ready);
+    Rehearsal { items, offers, ready }
+}
 
-    let mut result = LoadResult::default();
-    for ready in &mut ready {
-        bring_in_one(ready, &mut items[ready.at].report, registrar, &mut result);
+impl Rehearsal {
+    fn finish(self, result: &mut LoadResult) {
+        let Rehearsal { items, offers, ready } = self;
+        result.engines = offers.into_iter().map(|(id, offer)| outcome(&items, &ready, &id, offer)).collect();
+        result.reports = items.into_iter().map(|item| item.report).collect();
     }
-    result.engines = offers.into_iter().map(|(id, offer)| outcome(&items, &ready, &id, offer)).collect();
-    result.reports = items.into_iter().map(|item| item.report).collect();
-    let used =
-        result.reports.iter().filter(|report| report.staged.is_some()).filter_map(|report| report.sha256.clone());
-    stage::sweep(&config.gateway.state_dir, &used.collect());
-    result
 }
 
 /// A library that is staged.
@@ -128,7 +156,8 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<String>) -> Result<Load
 }
 
 /// Probes all libraries at once: a hanging one must not make the others wait.
-fn probe_all(config: &Config, scratch: &Path, items: &mut [Item], ready: &mut [Ready]) {
+fn probe_all(config: &Config, items: &mut [Item], ready: &mut [Ready]) {
+    let scratch = &config.gateway.state_dir.join(SCRATCH);
     let limit = Duration::from_millis(deadline(config, "probe", PROBE_MS));
     let request = |load: &LoadRequest| ProbeRequest {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -191,14 +220,18 @@ fn bring_in_one(
         result.registrations.extend(loaded.registrations.into_iter().filter(|one| good(&one.engine_id)));
         result.memory.extend(loaded.memory);
     }
-    let first = ready.load.wanted.iter().find_map(|id| ready.failed.get(id));
-    if ready.all_failed() {
-        if let Some(failure) = first {
-            report.refuse(failure.clone());
+    close(ready, report, || PluginState::Loaded);
+}
+
+/// Writes down how a library ended: refused when all of its wanted engines failed, else as `good` says.
+fn close(ready: &Ready, report: &mut PluginReport, good: impl FnOnce() -> PluginState) {
+    let first = ready.load.wanted.iter().find_map(|id| ready.failed.get(id)).cloned();
+    match first {
+        Some(failure) if ready.all_failed() => report.refuse(failure),
+        first => {
+            report.state = good();
+            report.failure = first;
         }
-    } else {
-        report.state = PluginState::Loaded;
-        report.failure = first.cloned();
     }
 }
 

@@ -71,8 +71,10 @@ fn look_into(
         // Kept even when it is then refused: it says which engines are out for that reason.
         let manifest = report.manifest.insert(inspect::inspect(&library.bytes)?);
         report.plugin_id = Some(manifest.plugin_id.clone());
+        let checked = inspect::check_inside(&library.bytes);
         item.switched_off = trust::switched_off(config, &manifest.plugin_id);
         if item.switched_off.is_none() {
+            checked?;
             manifest.check()?;
         }
         Ok(library)

@@ -11,6 +11,8 @@ mod child;
 mod parent;
 mod protocol;
 mod spawner;
+#[cfg(test)]
+mod tests;
 
 pub use child::{SelfTest, run_child};
 pub use parent::{ProbeCommand, use_command};

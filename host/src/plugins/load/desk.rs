@@ -136,7 +136,11 @@ impl Books {
             code => (Some(Cause::RegisterCode), format!("plugin {plugin} answered register with the code {code}")),
         };
         if let Some(cause) = cause {
-            return Err(StageFailure::new(cause, message));
+            // Most libraries give up when an id is refused: then that is the cause.
+            return Err(match self.refused.into_iter().next() {
+                Some((_, refused, why)) => StageFailure::new(refused, why).because(message),
+                None => StageFailure::new(cause, message),
+            });
         }
         for id in &request.wanted {
             if self.engines.iter().any(|(known, _)| known == id) {
