@@ -163,7 +163,7 @@ mod tests {
         std::fs::write(other.join("x.so"), "x").unwrap();
         std::fs::write(base.path().join("single"), "x").unwrap();
         let mut config = config(base.path());
-        config.links = vec![other.clone(), base.path().join("single"), base.path().join("gone.so")];
+        config.links = vec![other, base.path().join("single"), base.path().join("gone.so")];
         let found = candidates(&config);
         assert_eq!(names(&found), ["x.so", "single"]);
         assert_eq!(found.candidates[1].place, Place::Link);

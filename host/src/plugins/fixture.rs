@@ -114,9 +114,9 @@ impl Fixture {
                 write!(list, "{byte},").unwrap();
                 list
             });
-            write!(
+            writeln!(
                 source,
-                "__attribute__((section(\"{}\"), used)) const uint8_t manifest[] = {{ {list} }};\n",
+                "__attribute__((section(\"{}\"), used)) const uint8_t manifest[] = {{ {list} }};",
                 section::ELF_SECTION
             )
             .unwrap();
