@@ -20,7 +20,7 @@ pub(super) async fn run(context: &Context, args: ChatArgs) -> Result<Verdict, Cl
     outcome.map(|()| Verdict::Well)
 }
 
-async fn talk(context: &Context, house: &House, args: ChatArgs) -> Result<(), CliError> {
+async fn talk(context: &Context, house: &House<'_>, args: ChatArgs) -> Result<(), CliError> {
     let out = context.out;
     let mut session = args.session;
     let model = context.model_name(args.model);
@@ -73,7 +73,7 @@ async fn talk(context: &Context, house: &House, args: ChatArgs) -> Result<(), Cl
     }
 }
 
-async fn answer(context: &Context, house: &House, ask: &Ask) -> Result<(), CliError> {
+async fn answer(context: &Context, house: &House<'_>, ask: &Ask) -> Result<(), CliError> {
     let out = context.out;
     let mut print = |piece: &str| out.piece(piece);
     let outcome = tokio::select! {
@@ -90,8 +90,8 @@ async fn answer(context: &Context, house: &House, ask: &Ask) -> Result<(), CliEr
     Ok(())
 }
 
-async fn engine_line(house: &House) -> Result<String, CliError> {
-    let status = house.door.get("/api/engines").await?.body;
+async fn engine_line(house: &House<'_>) -> Result<String, CliError> {
+    let status = house.door.get("/api/engines").await?;
     let text = |name: &str| status.get(name).and_then(Value::as_str).map(str::to_owned);
     let effective = text("effective").unwrap_or_else(|| "unknown".into());
     let chain: Vec<&str> =
@@ -104,10 +104,10 @@ async fn engine_line(house: &House) -> Result<String, CliError> {
     })
 }
 
-async fn compact(context: &Context, house: &House, session: &str, focus: &str) -> Result<(), CliError> {
+async fn compact(context: &Context, house: &House<'_>, session: &str, focus: &str) -> Result<(), CliError> {
     let body = if focus.is_empty() { json!({}) } else { json!({"focus": focus}) };
     let path = format!("/api/sessions/{}/compact", segment(session));
-    let report = house.door.post(&path, &[], &body).await?.body;
+    let report = house.door.post(&path, &[], &body).await?;
     let number = |name: &str| count(report.get(name).and_then(Value::as_u64).unwrap_or(0));
     if report.get("compacted").and_then(Value::as_bool) == Some(true) {
         let line = format!("{} tokens before, {} after", number("tokensBefore"), number("tokensAfter"));

@@ -5,7 +5,11 @@ use super::door::Door;
 use super::error::CliError;
 use super::out::Out;
 use super::running::{self, Running};
-use crate::config::{self, Config, Loaded, Overrides, Source};
+use crate::api::{self, Api};
+use crate::config::{self, Config, Loaded, Overrides, SlotsConfig, Source};
+use crate::gateway::Gateway;
+use crate::transcript;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The ground of a command.
@@ -46,6 +50,52 @@ impl Context {
         }
     }
 
+    /// The way to a gateway: the running one, else one in this process that does not listen.
+    pub(super) async fn open(&self) -> Result<House<'_>, CliError> {
+        match self.remote()? {
+            Some(door) => Ok(House { door, gateway: None, context: self }),
+            None => self.start(self.config().clone()).await,
+        }
+    }
+
+    /// The way to what is stored. Where no gateway runs, no library is loaded for it, and nothing is made: `None` when nothing
+    /// is stored yet.
+    pub(super) async fn open_store(&self) -> Result<Option<House<'_>>, CliError> {
+        if let Some(door) = self.remote()? {
+            return Ok(Some(House { door, gateway: None, context: self }));
+        }
+        let folder = self.config().gateway.state_dir.clone();
+        let there = tokio::task::spawn_blocking(move || {
+            transcript::open_existing(&folder).map(|store| store.inspect(|store| store.close()).is_some())
+        });
+        let failed = |error| CliError::Start { what: "the store", source: std::io::Error::other(error) };
+        if !there.await.map_err(failed)?.map_err(|error| CliError::of(&error))? {
+            return Ok(None);
+        }
+        let mut config = self.config().clone();
+        config.plugins.enabled = false;
+        config.plugins.slots = SlotsConfig::default();
+        for agent in config.agents.values_mut() {
+            agent.slots = SlotsConfig::default();
+        }
+        self.start(config).await.map(Some)
+    }
+
+    async fn start(&self, config: Config) -> Result<House<'_>, CliError> {
+        let token = config.gateway.token()?;
+        let gateway = Gateway::start(config).await.map_err(|error| CliError::of(&error))?;
+        let gateway = Arc::new(gateway);
+        let doors = match Api::new(Arc::clone(&gateway)) {
+            Ok(doors) => doors,
+            Err(error) => {
+                gateway.shutdown().await;
+                return Err(CliError::of(&error));
+            }
+        };
+        let door = Door::local(api::router(doors), token);
+        Ok(House { door, gateway: Some(gateway), context: self })
+    }
+
     /// The model to name in a request.
     pub(super) fn model_name(&self, given: Option<String>) -> String {
         given.or_else(|| self.config().model.model.clone()).unwrap_or_else(|| self.config().model.provider.clone())
@@ -64,5 +114,23 @@ impl Context {
 
     pub(super) fn threads_left_behind(&self) -> bool {
         self.threads_left_behind.load(Ordering::Relaxed)
+    }
+}
+
+/// A way to a gateway, and the gateway itself when it is in this process.
+pub(super) struct House<'c> {
+    pub(super) door: Door,
+    gateway: Option<Arc<Gateway>>,
+    context: &'c Context,
+}
+
+impl House<'_> {
+    /// Ends the gateway of this process in good order; a running one goes on.
+    pub(super) async fn close(self) {
+        if let Some(gateway) = &self.gateway
+            && gateway.shutdown().await.exit_now
+        {
+            self.context.leave_threads_behind();
+        }
     }
 }

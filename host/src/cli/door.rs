@@ -28,15 +28,6 @@ enum Way {
     Local(axum::Router),
 }
 
-/// An answer that is there as a whole.
-#[derive(Debug)]
-pub struct Answer {
-    /// Headers.
-    pub headers: HeaderMap,
-    /// The body.
-    pub body: Value,
-}
-
 /// An answer that comes in pieces.
 pub struct Streamed {
     /// Headers.
@@ -59,12 +50,12 @@ impl Door {
     }
 
     /// GET, a JSON document.
-    pub async fn get(&self, path: &str) -> Result<Answer, CliError> {
+    pub async fn get(&self, path: &str) -> Result<Value, CliError> {
         self.whole(Method::GET, path, &[], None).await
     }
 
     /// POST, a JSON document.
-    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Result<Answer, CliError> {
+    pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Result<Value, CliError> {
         self.whole(Method::POST, path, headers, Some(body)).await
     }
 
@@ -90,15 +81,14 @@ impl Door {
         path: &str,
         headers: &[(&str, &str)],
         body: Option<&Value>,
-    ) -> Result<Answer, CliError> {
+    ) -> Result<Value, CliError> {
         let (parts, body) = self.send(method, path, headers, body).await?.into_parts();
         let bytes = read(body).await?;
         if !parts.status.is_success() {
             return Err(refusal(parts.status, &bytes));
         }
-        let body = serde_json::from_slice(&bytes)
-            .map_err(|error| CliError::Broken { reason: format!("{path} is not JSON: {error}") })?;
-        Ok(Answer { headers: parts.headers, body })
+        serde_json::from_slice(&bytes)
+            .map_err(|error| CliError::Broken { reason: format!("{path} is not JSON: {error}") })
     }
 
     async fn send(
@@ -163,25 +153,20 @@ async fn read(body: Body) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// What a gateway said with an error status: `{"error": {"message", "code", "causes", "hint"}}`.
+/// What a gateway said with an error status: `{"error": {"message", "diagnostic", "causes", "hint"}}`.
 fn refusal(status: StatusCode, bytes: &[u8]) -> CliError {
     let body: Value = serde_json::from_slice(bytes).unwrap_or_else(|_| json!({}));
     let error = body.get("error").unwrap_or(&body);
     let text = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_owned);
-    let causes = error.get("causes").and_then(Value::as_array);
+    let message = text("message").unwrap_or_else(|| format!("the gateway answered {status}"));
+    let causes = error.get("causes").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     CliError::Refused {
         status: status.as_u16(),
-        code: text("code").or_else(|| text("type")).unwrap_or_else(|| "CE804".into()),
-        message: text("message").or_else(|| text("error")).unwrap_or_else(|| format!("the gateway answered {status}")),
-        causes: causes.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect(),
+        code: text("diagnostic").or_else(|| text("code")).unwrap_or_else(|| "CE804".into()),
+        // Clients of the dialect read the message only, so it may hold the causes already.
+        causes: causes.filter(|cause| !message.contains(cause)).map(str::to_owned).collect(),
+        message,
         hint: text("hint"),
-    }
-}
-
-impl Answer {
-    /// A header.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 }
 
@@ -230,8 +215,7 @@ mod tests {
     use axum::routing::{get, post};
 
     async fn check(door: Door) {
-        let answer = door.get("/json").await.unwrap();
-        assert_eq!((answer.body, answer.headers["x-engineroom-engine"].as_bytes()), (json!({"a": 1}), &b"w"[..]));
+        assert_eq!(door.get("/json").await.unwrap(), json!({"a": 1}));
         match door.get("/refused").await.unwrap_err() {
             CliError::Refused { status: 409, code, hint: Some(hint), .. } => {
                 assert_eq!((code.as_str(), hint.as_str()), ("CE302", "h"));
@@ -239,6 +223,7 @@ mod tests {
             other => panic!("{other:?}"),
         }
         let mut stream = door.stream("/echo", &[("x-a", "b")], &json!({"n": 2})).await.unwrap();
+        assert_eq!(stream.header("x-engineroom-engine"), Some("w"));
         assert_eq!(stream.next().await.unwrap(), Some(Event::Chunk(json!({"n": 2, "auth": "Bearer t", "a": "b"}))));
         assert_eq!(stream.next().await.unwrap(), Some(Event::Comment("end".into())));
         assert_eq!(stream.next().await.unwrap(), None);
@@ -251,15 +236,18 @@ mod tests {
 
     fn routes() -> axum::Router {
         let refused = || async {
-            (StatusCode::CONFLICT, axum::Json(json!({"error": {"message": "m", "code": "CE302", "hint": "h"}})))
+            (
+                StatusCode::CONFLICT,
+                axum::Json(json!({"error": {"message": "m", "code": "x", "diagnostic": "CE302", "hint": "h"}})),
+            )
         };
         let echo = |headers: HeaderMap, axum::Json(mut body): axum::Json<Value>| async move {
             body["auth"] = headers["authorization"].to_str().unwrap_or_default().into();
             body["a"] = headers["x-a"].to_str().unwrap_or_default().into();
-            format!("data: {body}\n\ndata: [DONE]\n\n: end\n\n")
+            ([("x-engineroom-engine", "w")], format!("data: {body}\n\ndata: [DONE]\n\n: end\n\n"))
         };
         axum::Router::new()
-            .route("/json", get(|| async { ([("x-engineroom-engine", "w")], axum::Json(json!({"a": 1}))) }))
+            .route("/json", get(|| async { axum::Json(json!({"a": 1})) }))
             .route("/refused", get(refused))
             .route("/echo", post(echo))
             .route("/broken", post(|| async { "data: {}\n\n" }))

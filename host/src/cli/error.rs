@@ -42,6 +42,15 @@ pub enum CliError {
         #[source]
         source: std::io::Error,
     },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The running gateway does not answer.
     #[error("the gateway at {address} (pid {pid}) does not answer")]
     Unreachable {
@@ -138,6 +147,7 @@ impl Diagnostic for CliError {
             CliError::Read { .. } => "CE805",
             CliError::Unknown { .. } => "CE806",
             CliError::Usage(_) => "CE807",
+            CliError::Listen { .. } => "CE808",
             CliError::Reported(report) => report.code,
         }
     }
@@ -146,6 +156,9 @@ impl Diagnostic for CliError {
         match self {
             CliError::Unreachable { .. } => {
                 Some("it may hang or be stopping: look at its log, or end it; then this command works alone".into())
+            }
+            CliError::Listen { .. } => {
+                Some("another program may listen there: change gateway.listen, or use --listen 127.0.0.1:0".into())
             }
             CliError::Broken { .. } => Some("look at the gateway's log; the same request may be repeated".into()),
             CliError::Refused { hint, .. } => hint.clone(),

@@ -8,14 +8,20 @@
 //! No command holds a rule about engines or turns: it asks a gateway and renders what it says.
 
 mod args;
+mod chat;
 mod context;
 mod doctor;
 mod door;
 mod error;
+mod gateway;
 mod out;
 mod plugins;
+mod replay;
 mod running;
+mod say;
+mod sessions;
 mod sse;
+mod turn;
 
 pub use args::*;
 pub use error::{CliError, Verdict};
@@ -36,6 +42,7 @@ pub fn main() -> ExitCode {
         }
     };
     let out = Out::new(cli.common.json);
+    crate::observe::init_tracing(crate::observe::LogFormat::from_env(), log_filter(&cli.command));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -67,8 +74,22 @@ fn overrides(cli: &Cli) -> crate::config::Overrides {
 
 async fn run(context: &Context, command: Command) -> Result<Verdict, CliError> {
     match command {
+        Command::Gateway(_) => gateway::run(context).await,
+        Command::Chat(args) => chat::run(context, args).await,
+        Command::Turn(args) => turn::run(context, args).await,
+        Command::Replay(args) => replay::run(context, args).await,
         Command::Doctor => doctor::run(context).await,
         Command::Plugins(command) => plugins::run(context, command).await,
-        _ => Err(CliError::Usage("this command is not wired to the gateway yet".into())),
+        Command::Sessions(command) => sessions::run(context, command).await,
+    }
+}
+
+/// What the log tells when `ENGINEROOM_LOG` does not say otherwise: a command reports its own errors, so only what happens on
+/// the way is logged, and `doctor` tells all that by itself.
+fn log_filter(command: &Command) -> &'static str {
+    match command {
+        Command::Gateway(_) => "info",
+        Command::Doctor => "off",
+        _ => "warn",
     }
 }

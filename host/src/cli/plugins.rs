@@ -5,7 +5,7 @@ use super::context::Context;
 use super::error::{CliError, Verdict};
 use super::out::{Cell, Out, Tone, short};
 use crate::config::{Config, edit};
-use crate::plugins::{PluginReport, RESERVED_ENGINE, discover};
+use crate::plugins::{PluginReport, PluginState, RESERVED_ENGINE, discover};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -20,12 +20,30 @@ pub(super) async fn run(context: &Context, command: PluginsCommand) -> Result<Ve
 /// What became of each file: in the running gateway, else as far as inspection goes. `true` when a gateway was asked.
 async fn reports(context: &Context) -> Result<(Vec<Value>, bool), CliError> {
     if let Some(door) = context.remote()? {
-        let status = door.get("/api/engines").await?.body;
+        let status = door.get("/api/engines").await?;
         let plugins = status.get("plugins").and_then(Value::as_array).cloned().unwrap_or_default();
         return Ok((plugins, true));
     }
     let config = context.config().plugins.clone();
-    Ok((blocking(move || discover(&config)).await?.iter().map(document).collect(), false))
+    let mut reports = blocking(move || discover(&config)).await?;
+    let wanted = wanted(context.config());
+    for report in &mut reports {
+        // Inspection alone does not know the slots.
+        if matches!(&report.state, PluginState::Declared { reason } if reason.starts_with("not listed"))
+            && report.failure.is_none()
+            && report.engines().iter().any(|id| wanted.contains(id))
+        {
+            report.wanted = true;
+            report.state = PluginState::Declared { reason: "selected; no gateway runs".into() };
+        }
+    }
+    Ok((reports.iter().map(document).collect(), false))
+}
+
+/// Every engine that some slot lists.
+fn wanted(config: &Config) -> Vec<String> {
+    let agents = config.agents.values().flat_map(|agent| agent.slots.context_engine.clone());
+    chain(config).into_iter().chain(agents).collect()
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CliError> {

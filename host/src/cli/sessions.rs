@@ -42,8 +42,8 @@ fn nothing_stored(out: &Out, command: &SessionsCommand) -> Result<Verdict, CliEr
     }
 }
 
-async fn list(out: &Out, house: &House, limit: usize) -> Result<(), CliError> {
-    let document = house.door.get(&format!("/api/sessions?limit={limit}")).await?.body;
+async fn list(out: &Out, house: &House<'_>, limit: usize) -> Result<(), CliError> {
+    let document = house.door.get(&format!("/api/sessions?limit={limit}")).await?;
     if out.is_json() {
         out.document(&document);
         return Ok(());
@@ -68,8 +68,8 @@ async fn list(out: &Out, house: &House, limit: usize) -> Result<(), CliError> {
     Ok(())
 }
 
-async fn show(out: &Out, house: &House, key: &str) -> Result<(), CliError> {
-    let document = house.door.get(&format!("/api/sessions/{}", segment(key))).await?.body;
+async fn show(out: &Out, house: &House<'_>, key: &str) -> Result<(), CliError> {
+    let document = house.door.get(&format!("/api/sessions/{}", segment(key))).await?;
     if out.is_json() {
         out.document(&document);
         return Ok(());
@@ -102,8 +102,8 @@ fn message_row(entry: &Value) -> Vec<Cell> {
 }
 
 /// What the model would see now.
-pub(super) async fn context(out: &Out, house: &House, key: &str) -> Result<(), CliError> {
-    let document = house.door.get(&format!("/api/sessions/{}/context", segment(key))).await?.body;
+pub(super) async fn context(out: &Out, house: &House<'_>, key: &str) -> Result<(), CliError> {
+    let document = house.door.get(&format!("/api/sessions/{}/context", segment(key))).await?;
     if out.is_json() {
         out.document(&document);
         return Ok(());
@@ -142,10 +142,10 @@ pub(super) async fn context(out: &Out, house: &House, key: &str) -> Result<(), C
     Ok(())
 }
 
-async fn compact(out: &Out, house: &House, key: &str, focus: Option<&str>) -> Result<(), CliError> {
+async fn compact(out: &Out, house: &House<'_>, key: &str, focus: Option<&str>) -> Result<(), CliError> {
     let body = focus.map_or_else(|| json!({}), |focus| json!({"focus": focus}));
     let path = format!("/api/sessions/{}/compact", segment(key));
-    let report = house.door.post(&path, &[], &body).await?.body;
+    let report = house.door.post(&path, &[], &body).await?;
     if out.is_json() {
         out.document(&report);
     } else if report.get("compacted").and_then(Value::as_bool) == Some(true) {

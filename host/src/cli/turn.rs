@@ -34,11 +34,9 @@ pub(super) async fn run(context: &Context, args: TurnArgs) -> Result<Verdict, Cl
         }
     })
     .await;
-    if outcome.is_ok() || !out.is_json() {
-        // The answer's line is ended before anything else is said about it.
-        if !out.is_json() {
-            out.piece("\n");
-        }
+    // The line of the answer is ended before anything else is said about it, an error included.
+    if !out.is_json() {
+        out.piece("\n");
     }
     let outcome = outcome.map(|said| {
         if out.is_json() {

@@ -270,3 +270,10 @@ fn the_repositorys_own_file_is_good() {
     assert_eq!(loaded.config.plugins.slots.context_engine, ["window"]);
     assert!(loaded.config.gateway.state_dir.ends_with("state"));
 }
+
+#[test]
+fn every_hook_can_be_given_a_deadline() {
+    for hook in crate::slot::Hook::ALL {
+        assert!(DEADLINE_NAMES.contains(&hook.key()), "{hook}");
+    }
+}

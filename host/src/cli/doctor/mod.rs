@@ -117,7 +117,7 @@ fn verdict(findings: &[Finding]) -> Verdict {
 /// Asks the running gateway for the state of its engines, and for files that changed since it started.
 async fn ask(context: &Context, running: &Running, findings: &mut Vec<Finding>) -> (Value, Vec<String>) {
     let answer = match context.remote() {
-        Ok(Some(door)) => door.get("/api/engines").await.map(|answer| answer.body),
+        Ok(Some(door)) => door.get("/api/engines").await,
         Ok(None) => return (Value::Null, Vec::new()),
         Err(error) => Err(error),
     };

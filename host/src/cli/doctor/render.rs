@@ -103,7 +103,7 @@ fn engines(out: &Out, examination: &Examination) {
     out.line(&format!(
         "selected {chain}; serves {}; on_failure {}",
         text(status, "/effective"),
-        text(status, "/on_failure")
+        text(status, "/onFailure")
     ));
     let listed = status.get("engines").and_then(Value::as_array);
     let rows: Vec<Vec<Cell>> = listed.into_iter().flatten().map(engine_row).collect();
