@@ -39,6 +39,7 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Response {
 pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, ApiError> {
     let text = blocking(move || {
         show(&api.gateway.slot.status(), &api.metrics);
+        api.metrics.set_store(&api.gateway.store.stats());
         api.metrics.set_disk_bytes(api.gateway.store.disk_bytes());
         api.metrics.render()
     })

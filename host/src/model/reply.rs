@@ -85,6 +85,7 @@ struct Call {
     kind: Option<String>,
     name: String,
     arguments: String,
+    extra: Map<String, Value>,
 }
 
 impl Accumulator {
@@ -144,6 +145,11 @@ impl Accumulator {
             self.calls.len() - 1
         });
         let call = &mut self.calls[place];
+        for (name, value) in piece.as_object().into_iter().flatten() {
+            if !matches!(name.as_str(), "index" | "id" | "type" | "function") {
+                merge(call.extra.entry(name.clone()).or_insert(Value::Null), value);
+            }
+        }
         if let Some(id) = id {
             id.clone_into(&mut call.id);
         }
@@ -186,6 +192,7 @@ impl Accumulator {
                 id: if call.id.is_empty() { format!("call_{completion}_{at}") } else { call.id },
                 kind: call.kind.unwrap_or_else(|| "function".into()),
                 function: ToolFunction { name: call.name, arguments: call.arguments },
+                extra: call.extra,
             })
             .collect();
         let content = match (self.content, self.parts) {
@@ -244,6 +251,18 @@ mod tests {
             );
         }
         all.finish()
+    }
+
+    #[test]
+    fn unknown_fields_of_a_tool_call_are_kept() {
+        let reply = collect(&[
+            json!({"tool_calls": [{"index": 0, "id": "c", "type": "function", "extra_content": {"signature": "s1"},
+                "function": {"name": "f", "arguments": "{"}}]}),
+            json!({"tool_calls": [{"index": 0, "function": {"arguments": "}"}}]}),
+        ]);
+        let sent = serde_json::to_value(&reply.message).unwrap();
+        assert_eq!(sent["tool_calls"][0]["extra_content"]["signature"], "s1");
+        assert_eq!(sent["tool_calls"][0]["function"], json!({"name": "f", "arguments": "{}"}));
     }
 
     #[test]

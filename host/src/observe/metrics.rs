@@ -1,5 +1,6 @@
 //! Everything that is counted, in one struct that the rooms are handed.
 
+use crate::transcript::StoreStats;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,6 +13,15 @@ use std::time::Duration;
 
 /// Content type of [`Metrics::render`].
 pub const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Name and meaning of what the store counts, in the order of the fields of [`StoreStats`].
+const STORE: [(&str, &str); 5] = [
+    ("store_submissions", "Submissions that are durable"),
+    ("store_refused", "Submissions that were refused or failed"),
+    ("store_commits", "Commits, each with one sync of the log"),
+    ("store_checkpoints", "Checkpoints, off the reply's path"),
+    ("store_held", "Checkpoints that held the writer for a moment"),
+];
 
 type Labels<const N: usize> = [(&'static str, String); N];
 type Counters<const N: usize> = Family<Labels<N>, Counter>;
@@ -53,18 +63,12 @@ pub struct Metrics {
     compactions: Counters<3>,
     waiting: Gauge,
     running: Gauge,
-    commits: Histogram,
-    commit_failures: Counter,
+    store: [Counter; 5],
     plugin_failures: Counters<2>,
     abandoned: Gauge,
     disk_bytes: Gauge,
     requests: Counters<2>,
     start_seconds: Gauge<f64, AtomicU64>,
-}
-
-/// From 2 µs to about 34 s, each four times the one before.
-fn short() -> Histogram {
-    Histogram::new((0..13).map(|n| 2e-6 * 4f64.powi(n)))
 }
 
 /// From 1 ms to about 2 minutes, each about twice the one before.
@@ -99,8 +103,7 @@ impl Metrics {
             compactions: Family::default(),
             waiting: Gauge::default(),
             running: Gauge::default(),
-            commits: short(),
-            commit_failures: Counter::default(),
+            store: Default::default(),
             plugin_failures: Family::default(),
             abandoned: Gauge::default(),
             disk_bytes: Gauge::default(),
@@ -134,8 +137,9 @@ impl Metrics {
         r.register("compactions", "Compactions, by maker, trigger and outcome", self.compactions.clone());
         r.register("turns_waiting", "Turns that wait for their session", self.waiting.clone());
         r.register("turns_running", "Turns that run", self.running.clone());
-        r.register_with_unit("store_commit", "Time of a durable commit", Unit::Seconds, self.commits.clone());
-        r.register("store_commit_failures", "Commits that failed", self.commit_failures.clone());
+        for ((name, help), counter) in STORE.iter().zip(&self.store) {
+            r.register(*name, *help, counter.clone());
+        }
         r.register("plugin_stage_failures", "Libraries that a load stage refused", self.plugin_failures.clone());
         r.register(
             "abandoned_threads",
@@ -207,14 +211,12 @@ impl Metrics {
         InFlight::new(&self.running)
     }
 
-    /// A durable commit ended well.
-    pub fn commit(&self, time: Duration) {
-        self.commits.observe(time.as_secs_f64());
-    }
-
-    /// A commit failed.
-    pub fn commit_failed(&self) {
-        self.commit_failures.inc();
+    /// Shows what the store counted, in the order of its fields.
+    pub fn set_store(&self, stats: &StoreStats) {
+        let StoreStats { submissions, refused, commits, checkpoints, held } = *stats;
+        for (counter, value) in self.store.iter().zip([submissions, refused, commits, checkpoints, held]) {
+            counter.inner().store(value, Relaxed);
+        }
     }
 
     /// Shows how many libraries a load stage refused with a code.

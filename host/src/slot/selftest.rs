@@ -141,6 +141,7 @@ fn conversation() -> Conversation {
         id: "call_1".into(),
         kind: "function".into(),
         function: ToolFunction { name: "clock".into(), arguments: "{}".into() },
+        extra: serde_json::Map::new(),
     }];
     let mut result = Message::text_of(Role::Tool, "12:00");
     result.tool_call_id = Some("call_1".into());

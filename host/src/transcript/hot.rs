@@ -42,14 +42,7 @@ pub struct HotSession<X> {
 impl<X> HotSession<X> {
     /// An empty session that is in no cache: of an ephemeral turn, which throws its writes away.
     pub fn new(record: SessionRecord, extra: X) -> HotSession<X> {
-        HotSession {
-            record,
-            branch: Branch::default(),
-            frozen: HashMap::new(),
-            frozen_bytes: 0,
-            stored: false,
-            extra,
-        }
+        HotSession { record, branch: Branch::default(), frozen: HashMap::new(), frozen_bytes: 0, stored: false, extra }
     }
 
     /// The record, with the head, counts and times that the queued writes will give it.

@@ -50,7 +50,7 @@ pub enum Content {
 }
 
 /// A tool call of an assistant message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Id of the call.
     pub id: String,
@@ -59,6 +59,9 @@ pub struct ToolCall {
     pub kind: String,
     /// What is called.
     pub function: ToolFunction,
+    /// Every other field, as it came: providers hang their own data here and want it back.
+    #[serde(flatten)]
+    pub extra: Map<String, Value>,
 }
 
 fn function_type() -> String {

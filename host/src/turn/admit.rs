@@ -120,9 +120,12 @@ impl House {
         }
         let unanswered = admission.resume.is_some()
             && admission.resume == state.last_user()
-            && !state.entries().iter().rev().take_while(|entry| Some(entry.id) > admission.resume).any(|entry| {
-                is_role(entry, Role::Assistant)
-            });
+            && !state
+                .entries()
+                .iter()
+                .rev()
+                .take_while(|entry| Some(entry.id) > admission.resume)
+                .any(|entry| is_role(entry, Role::Assistant));
         (head, if unanswered { admission.messages.len() } else { 0 })
     }
 
@@ -159,7 +162,8 @@ fn open_turns(state: &State<'_>) -> Vec<OpenTurn> {
             if entries.first().is_some_and(|entry| entry.id != row.first) {
                 entries.clear();
             }
-            let end = entries.iter().skip(1).position(|entry| is_role(entry, Role::User)).map_or(entries.len(), |at| at + 1);
+            let end =
+                entries.iter().skip(1).position(|entry| is_role(entry, Role::User)).map_or(entries.len(), |at| at + 1);
             entries.truncate(end);
             let answered = entries.iter().any(|entry| is_role(entry, Role::Assistant));
             OpenTurn { row: row.clone(), last: entries.last().filter(|_| answered).map(|entry| entry.id) }

@@ -1,8 +1,8 @@
 //! The built-in compaction as a turn runs it: planned and summarised below, measured and written here.
 
-use super::session::Session;
 use super::TurnError;
 use super::house::House;
+use super::session::Session;
 use crate::compaction::{self, CompactInput, CompactionError, Outcome, summary_message};
 use crate::slot::CompactOutput;
 use crate::transcript::{CompactionBody, Entry, EntryBody, EntryId, Submission};

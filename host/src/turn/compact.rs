@@ -160,11 +160,7 @@ impl TurnRun {
 }
 
 /// `/compact`.
-pub(super) async fn manual(
-    house: &Arc<House>,
-    key: &str,
-    focus: Option<String>,
-) -> Result<CompactReport, TurnError> {
+pub(super) async fn manual(house: &Arc<House>, key: &str, focus: Option<String>) -> Result<CompactReport, TurnError> {
     let lane = house.lanes.enter(key).await?;
     let session = house.open(key, false).await?;
     let agent = session.state().record().agent.clone();

@@ -22,9 +22,12 @@ pub(super) async fn report(house: &Arc<House>, key: &str) -> Result<ContextRepor
         let state = session.state();
         // A user message without an answer is the current turn; else there is none.
         let first = state.last_user();
-        let answered = state.entries().iter().rev().take_while(|entry| Some(entry.id) > first).any(|entry| {
-            is_role(entry, Role::Assistant)
-        });
+        let answered = state
+            .entries()
+            .iter()
+            .rev()
+            .take_while(|entry| Some(entry.id) > first)
+            .any(|entry| is_role(entry, Role::Assistant));
         (state.record().agent.clone(), first.filter(|_| !answered))
     };
     let lease = house.slot.lease(&LeaseRequest::turn(agent, true)).map_err(TurnError::Slot)?;

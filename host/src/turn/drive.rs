@@ -385,4 +385,3 @@ pub(super) fn with_interest(stream: TurnStream, interest: DropGuard) -> TurnStre
         chunk
     }))
 }
-

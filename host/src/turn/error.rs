@@ -118,7 +118,9 @@ impl Diagnostic for TurnError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            TurnError::QueueFull { .. } => Some("wait for the running requests, or raise [gateway] queue_per_session".into()),
+            TurnError::QueueFull { .. } => {
+                Some("wait for the running requests, or raise [gateway] queue_per_session".into())
+            }
             TurnError::QueueTimeout { .. } => Some("retry; `engineroom doctor` shows what holds the session".into()),
             TurnError::Draining => Some("retry when the gateway is up again".into()),
             TurnError::NoSession { .. } => Some("`engineroom sessions list` shows the sessions".into()),

@@ -1,9 +1,9 @@
 //! What all turns share.
 
+use super::TurnError;
 use super::clock::Clock;
 use super::lanes::Lanes;
 use super::session::Memory;
-use super::TurnError;
 use crate::compaction::{ModelSummarizer, NoModel, Summarizer};
 use crate::config::Config;
 use crate::model::{Model, TokenCounter};

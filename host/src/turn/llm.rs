@@ -26,8 +26,9 @@ pub(super) async fn complete(
         params.insert("reasoning_effort".into(), effort.clone().into());
     }
     if let Some(format) = &request.response_format_json {
-        let format: Value = serde_json::from_str(format)
-            .map_err(|error| ServiceError::new(ServiceStatus::Invalid, format!("responseFormat is not JSON: {error}")))?;
+        let format: Value = serde_json::from_str(format).map_err(|error| {
+            ServiceError::new(ServiceStatus::Invalid, format!("responseFormat is not JSON: {error}"))
+        })?;
         params.insert("response_format".into(), format);
     }
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
@@ -36,8 +37,9 @@ pub(super) async fn complete(
     }
     for message in &request.messages {
         messages.push(
-            serde_json::to_value(message)
-                .map_err(|error| ServiceError::new(ServiceStatus::Invalid, format!("a message is not JSON: {error}")))?,
+            serde_json::to_value(message).map_err(|error| {
+                ServiceError::new(ServiceStatus::Invalid, format!("a message is not JSON: {error}"))
+            })?,
         );
     }
     let call = ModelRequest { params, messages, stream: false };

@@ -15,8 +15,8 @@
 //! client. A warm turn costs what is new.
 
 mod admit;
-mod clock;
 mod builtin;
+mod clock;
 mod compact;
 mod context;
 mod drive;
@@ -85,7 +85,8 @@ impl Turns {
         let interest = request.cancel.clone().drop_guard();
         let (head, answer) = tokio::sync::oneshot::channel();
         self.house.spawn_turn(drive::drive(self.house.clone(), request, incoming, head))?;
-        let mut reply = answer.await.unwrap_or_else(|_| Err(TurnError::internal("the turn ended without an answer")))?;
+        let mut reply =
+            answer.await.unwrap_or_else(|_| Err(TurnError::internal("the turn ended without an answer")))?;
         match reply.body {
             TurnBody::Full(_) => {
                 interest.disarm();

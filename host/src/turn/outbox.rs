@@ -41,9 +41,9 @@ impl State<'_> {
         }
         let session = self.record().row;
         let engine = engine.to_owned();
-        self.extra.outbox.retain(|row| {
-            row.engine != engine || row.state != OutboxState::Ready || row.last == 0 || row.last > entry
-        });
+        self.extra
+            .outbox
+            .retain(|row| row.engine != engine || row.state != OutboxState::Ready || row.last == 0 || row.last > entry);
         self.extra.deferred.push(Write::OutboxCovered { engine: engine.clone(), session, up_to: entry });
         self.extra.deferred.push(Write::HandedOver { engine, session, entry });
     }

@@ -7,9 +7,7 @@ use super::lanes::LaneGuard;
 use super::services::TurnServices;
 use super::session::Session;
 use super::{TurnError, TurnFacts};
-use crate::slot::{
-    CancelFlag, HookFailure, Lease, RuntimeSettings, Segment, SegmentContext, SessionFacts,
-};
+use crate::slot::{CancelFlag, HookFailure, Lease, RuntimeSettings, Segment, SegmentContext, SessionFacts};
 use engine_abi::wire::{reason_code, runtime_mode, selection_source};
 use serde::Serialize;
 use serde_json::{Map, Value, json};

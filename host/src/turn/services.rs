@@ -1,20 +1,18 @@
 //! What the gateway offers to a running hook: the host's side of `runtimeContext`.
 
 use super::builtin::{Builtin, Measured};
-use super::rewrite::rewrite;
-use super::session::Session;
 use super::house::House;
 use super::llm;
 use super::outbox::entry_ref;
+use super::rewrite::rewrite;
+use super::session::Session;
 use crate::memory::MemorySnapshot;
+use crate::model::TokenCounter;
 use crate::slot::{
     CallScope, CompactArgs, CompactOutput, CursorPage, CursorRequest, Hook, HostServices, LlmRequest, LlmResponse,
     MaintainOutput, MemoryHit, MemoryPromptArgs, Replacement, ServiceError, ServiceStatus, StoreOp, TokenCount,
 };
-use crate::model::TokenCounter;
-use crate::transcript::{
-    Branch, EngineScope, EntryId, SessionRecord, Store, StoreError, Submission, Write, cursor,
-};
+use crate::transcript::{Branch, EngineScope, EntryId, SessionRecord, Store, StoreError, Submission, Write, cursor};
 use engine_abi::wire::{citations_mode, cursor_outcome, cursor_reset, service};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -332,7 +330,12 @@ impl HostServices for TurnServices {
         Ok(Vec::new())
     }
 
-    fn store_get(&self, scope: &CallScope<'_>, engine_scope: bool, key: &[u8]) -> Result<Option<Vec<u8>>, ServiceError> {
+    fn store_get(
+        &self,
+        scope: &CallScope<'_>,
+        engine_scope: bool,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, ServiceError> {
         self.house.store.engine_get(scope.engine_id, self.scope_of(engine_scope), key).map_err(store_error)
     }
 
@@ -358,11 +361,9 @@ impl HostServices for TurnServices {
             let target = self.scope_of(engine_scope);
             match writes.last_mut() {
                 Some(Write::EngineBatch { scope, ops, .. }) if *scope == target => ops.push(op),
-                _ => writes.push(Write::EngineBatch {
-                    engine: scope.engine_id.to_owned(),
-                    scope: target,
-                    ops: vec![op],
-                }),
+                _ => {
+                    writes.push(Write::EngineBatch { engine: scope.engine_id.to_owned(), scope: target, ops: vec![op] })
+                }
             }
         }
         if writes.is_empty() {
@@ -375,11 +376,7 @@ impl HostServices for TurnServices {
         if session_scope {
             self.touched_scope.store(true, Ordering::Release);
         }
-        self.house
-            .store
-            .submit(Submission { lease, writes })
-            .durable_blocking(scope.deadline)
-            .map_err(store_error)
+        self.house.store.submit(Submission { lease, writes }).durable_blocking(scope.deadline).map_err(store_error)
     }
 }
 
@@ -404,7 +401,12 @@ impl HostServices for FactoryServices {
         Ok(TokenCount { tokens: self.counter.text(text), estimated: self.counter.estimated() })
     }
 
-    fn store_get(&self, scope: &CallScope<'_>, engine_scope: bool, key: &[u8]) -> Result<Option<Vec<u8>>, ServiceError> {
+    fn store_get(
+        &self,
+        scope: &CallScope<'_>,
+        engine_scope: bool,
+        key: &[u8],
+    ) -> Result<Option<Vec<u8>>, ServiceError> {
         own_scope(engine_scope)?;
         self.store.engine_get(scope.engine_id, EngineScope::Engine, key).map_err(store_error)
     }

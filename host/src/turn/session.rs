@@ -126,10 +126,7 @@ impl House {
             let handle = if create {
                 house.hot.load_or_new(&*house.store, &name, house.clock.now_ms())?
             } else {
-                house
-                    .hot
-                    .load(&*house.store, &name)?
-                    .ok_or_else(|| TurnError::NoSession { key: name.to_string() })?
+                house.hot.load(&*house.store, &name)?.ok_or_else(|| TurnError::NoSession { key: name.to_string() })?
             };
             let session = Session { key: Some(name.clone()), place: Place::Stored(handle) };
             session.state().make_ready(&*house.store, &house.counter)?;

@@ -96,6 +96,7 @@ fn call(id: &str) -> ToolCall {
         id: id.to_owned(),
         kind: "function".into(),
         function: ToolFunction { name: "look".into(), arguments: format!("{{\"at\":\"/srv/{id}\"}}") },
+        extra: serde_json::Map::new(),
     }
 }
 

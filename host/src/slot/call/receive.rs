@@ -166,6 +166,7 @@ pub(crate) unsafe fn message(message: &MessageV1) -> Result<Message, Bad> {
                         name: required(call.name, "a tool call's name")?,
                         arguments: owned(call.arguments, "a tool call's arguments")?.unwrap_or_default(),
                     },
+                    extra: serde_json::Map::new(),
                 })
             }
         })

@@ -428,6 +428,7 @@ pub fn calls(id: &str) -> Message {
         id: id.into(),
         kind: "function".into(),
         function: ToolFunction { name: "tool".into(), arguments: "{}".into() },
+        extra: serde_json::Map::new(),
     }];
     message
 }

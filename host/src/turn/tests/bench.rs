@@ -99,7 +99,8 @@ pub(super) fn echo(request: &ModelRequest, _: usize) -> Result<ModelReply, Model
     if !request.stream {
         return Ok(ModelReply::Full(full(&text)));
     }
-    let words: Vec<_> = text.split_inclusive(' ').map(|word| Ok(chunk(json!({"content": word}), Value::Null))).collect();
+    let words: Vec<_> =
+        text.split_inclusive(' ').map(|word| Ok(chunk(json!({"content": word}), Value::Null))).collect();
     let end = std::iter::once(Ok(chunk(json!({}), json!("stop"))));
     Ok(ModelReply::Stream(Box::pin(futures_util::stream::iter(words.into_iter().chain(end)))))
 }

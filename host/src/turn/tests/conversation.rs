@@ -139,10 +139,8 @@ async fn a_retry_after_a_failure_finds_what_was_admitted() {
     let bench = Bench::start(Plan::default(), |request, number| {
         if number == 0 { Err(ModelError::Protocol("nonsense".into())) } else { echo(request, number) }
     });
-    let keyed = || TurnRequest {
-        idempotency_key: Some("k".into()),
-        ..ask("s", json!([{"role": "user", "content": "One?"}]))
-    };
+    let keyed =
+        || TurnRequest { idempotency_key: Some("k".into()), ..ask("s", json!([{"role": "user", "content": "One?"}])) };
     bench.turns.run(keyed()).await.unwrap_err();
     bench.turns.run(keyed()).await.unwrap();
     bench.turns.run(keyed()).await.unwrap();

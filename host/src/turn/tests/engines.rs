@@ -7,7 +7,8 @@ use crate::turn::{HistoryMode, TurnRequest};
 use engine_abi::serde::de::IgnoredAny;
 use engine_abi::{
     AfterTurn, AssembleRequest, Assembly, Bootstrapped, Commit, CompactRequest, Compaction, Context, ContextEngine,
-    CursorRequest, Entry, Error, Factory, Info, MaintainRequest, Maintained, Message, Page, Result, SessionEnded, hooks,
+    CursorRequest, Entry, Error, Factory, Info, MaintainRequest, Maintained, Message, Page, Result, SessionEnded,
+    hooks,
 };
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -325,12 +326,8 @@ impl ContextEngine for Owner {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_owns_compaction_is_asked_once_when_it_is_over_its_budget() {
     let factory = RawFactory(engine_abi::factory::<Owner>());
-    let plan = Plan {
-        window: Some(1_500),
-        chain: vec!["owner"],
-        engines: vec![("owner", factory, "{}")],
-        ..Plan::default()
-    };
+    let plan =
+        Plan { window: Some(1_500), chain: vec!["owner"], engines: vec![("owner", factory, "{}")], ..Plan::default() };
     let bench = Bench::start(plan, echo);
     for number in 0..12 {
         let reply = bench.say("s", &format!("n{number} {}", "word ".repeat(100))).await;

@@ -7,7 +7,10 @@ use crate::turn::TurnError;
 use serde_json::{Value, json};
 
 fn overflow(limit: Option<u64>) -> ModelError {
-    ModelError::Overflow { limit, said: Box::new(ProviderSaid { status: 400, message: "too long".into(), body: Value::Null }) }
+    ModelError::Overflow {
+        limit,
+        said: Box::new(ProviderSaid { status: 400, message: "too long".into(), body: Value::Null }),
+    }
 }
 
 fn tokens(messages: &[Value]) -> u64 {
