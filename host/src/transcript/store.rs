@@ -171,6 +171,9 @@ pub enum EngineOp {
     DeletePrefix(Vec<u8>),
 }
 
+/// Keys of an engine's store with their values, in byte order of the keys.
+pub type EnginePairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Scope of an engine's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EngineScope {
@@ -442,7 +445,7 @@ pub trait Store: Send + Sync + 'static {
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError>;
+    ) -> Result<EnginePairs, StoreError>;
     /// Counters since the store was opened.
     fn stats(&self) -> StoreStats {
         StoreStats::default()

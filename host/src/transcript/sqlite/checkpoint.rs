@@ -4,7 +4,9 @@
 //! of growing it. Under steady load a copy never quite catches up with the writer; when the log has grown past its bound, the
 //! writer is held between two batches for the short rest.
 
+use super::schema;
 use rusqlite::Connection;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -115,9 +117,19 @@ impl Gate {
     }
 }
 
-/// Body of the copying thread. Ends when the gate is closed.
-pub(super) fn run(gate: &Gate, conn: &Connection) {
+/// Body of the copying thread. Ends when the gate is closed. Its connection is opened when it is first needed, not at the
+/// start of the gateway.
+pub(super) fn run(gate: &Gate, path: &Path) {
+    let mut kept = None;
     while gate.wait_for_work() {
+        let conn = match kept.take().map_or_else(|| schema::open_checkpointer(path), Ok) {
+            Ok(conn) => kept.insert(conn),
+            Err(error) => {
+                tracing::warn!(%error, "the log cannot be copied into the database");
+                gate.lock().pages = 0;
+                continue;
+            }
+        };
         let mut copied = copy(gate, conn);
         for _ in 1..ROUNDS {
             if matches!(copied, Copied::Whole) {

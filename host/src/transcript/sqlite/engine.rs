@@ -4,7 +4,7 @@
 
 use super::apply::run;
 use super::{backend, schema};
-use crate::transcript::{EngineOp, EngineScope, SessionRow, StoreError};
+use crate::transcript::{EngineOp, EnginePairs, EngineScope, SessionRow, StoreError};
 use rusqlite::{Connection, OptionalExtension};
 
 fn code(scope: EngineScope) -> i64 {
@@ -99,7 +99,7 @@ pub(super) fn scan(
     prefix: &[u8],
     after: Option<&[u8]>,
     limit: usize,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+) -> Result<EnginePairs, StoreError> {
     // The smallest key greater than `after` is `after` with a zero byte behind it.
     let next = after.map(|key| [key, &[0]].concat());
     let start = next.as_deref().map_or(prefix, |key| key.max(prefix));

@@ -28,8 +28,8 @@ mod tests;
 mod writer;
 
 use super::{
-    Ack, EngineScope, Entry, EntryId, LeaseToken, OutboxRow, SessionRecord, SessionRow, Store, StoreError, StoreStats,
-    Submission, TurnRecord,
+    Ack, EnginePairs, EngineScope, Entry, EntryId, LeaseToken, OutboxRow, SessionRecord, SessionRow, Store, StoreError,
+    StoreStats, Submission, TurnRecord,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -85,7 +85,6 @@ impl SqliteStore {
         let failed = |error: rusqlite::Error| lock::open_error(&path, &error);
         let mut conn = schema::open_writer(&path)?;
         let ids = Arc::new(ids::Ids::open(&mut conn).map_err(failed)?);
-        let copier = schema::open_checkpointer(&path).map_err(failed)?;
 
         let (jobs, queue) = sync_channel(QUEUE);
         let gate = Arc::new(checkpoint::Gate::default());
@@ -98,8 +97,8 @@ impl SqliteStore {
             counters: Arc::clone(&counters),
         };
         let writer = thread("store-writer", &path, move || writer.run())?;
-        let shared = Arc::clone(&gate);
-        let checkpointer = thread("store-checkpoint", &path, move || checkpoint::run(&shared, &copier))?;
+        let (shared, log_of) = (Arc::clone(&gate), path.clone());
+        let checkpointer = thread("store-checkpoint", &path, move || checkpoint::run(&shared, &log_of))?;
         let running = Mutex::new(Some(Running { checkpointer, writer, _lock: lock }));
         Ok(SqliteStore { readers: reader::Readers::new(path.clone()), path, jobs, ids, gate, counters, running })
     }
@@ -186,7 +185,7 @@ impl Store for SqliteStore {
         prefix: &[u8],
         after: Option<&[u8]>,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    ) -> Result<EnginePairs, StoreError> {
         self.readers.with(|conn| engine::scan(conn, engine, scope, prefix, after, limit))
     }
 

@@ -60,7 +60,7 @@ fn entries_sessions_and_heads_survive_a_restart() {
             trigger: "manual".into(),
             by: "builtin".into(),
         }),
-        ..user.clone()
+        ..user
     };
     let tool: Message = serde_json::from_value(json!({
         "role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "x"}], "custom": 1
@@ -71,7 +71,7 @@ fn entries_sessions_and_heads_survive_a_restart() {
         parent: compaction.id,
         digest: tool.digest(),
         body: EntryBody::Message(Arc::new(tool)),
-        ..user.clone()
+        ..user
     };
     let entries = [user, compaction, tool];
     let mut writes = vec![Write::CreateSession { record: record.clone() }];
