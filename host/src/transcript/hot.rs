@@ -336,8 +336,9 @@ impl<X: Extra> Shared<X> {
         true
     }
 
-    /// Takes out the sessions that were not used for longest, until the rest fits. One in use stays, and so does the place
-    /// that somebody waits for, and the one that was used last: a session larger than the bound is not read anew at every turn. `leaving` is a session whose handle is just being dropped.
+    /// Takes out the sessions that were not used for longest, until the rest fits. One in use stays, and so do the place that
+    /// somebody waits for and the one that was used last: a session larger than the bound is not read anew at every turn.
+    /// `leaving` is a session whose handle is just being dropped.
     fn evict(&self, inner: &mut Inner<X>, leaving: Option<&Arc<Cell<X>>>) {
         if inner.bytes <= self.max_bytes {
             return;
