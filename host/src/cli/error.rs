@@ -119,7 +119,8 @@ impl CliError {
         match self {
             CliError::Config(_) | CliError::Edit(_) | CliError::Usage(_) | CliError::Read { .. } => Verdict::Wrong,
             CliError::Unknown { what: "plugin", .. } => Verdict::Wrong,
-            CliError::Reported(report) if report.code.starts_with("CE1") => Verdict::Wrong,
+            // What was handed over is wrong: a configuration, a recording.
+            CliError::Reported(report) if report.code.starts_with("CE1") || report.code == "CE660" => Verdict::Wrong,
             _ => Verdict::Degraded,
         }
     }

@@ -6,6 +6,7 @@ use super::out::Tone;
 use super::running::Announcement;
 use crate::api::{self, Api};
 use crate::gateway::Gateway;
+use crate::model::ModelInfo;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -113,15 +114,22 @@ fn greet(context: &Context, gateway: &Gateway, address: SocketAddr) {
     out.piece(&format!(
         "Engineroom {} listens at {}\n\
          engine  {engine}\n\
-         model   {} {}\n\
+         model   {}\n\
          state   {}\n\
          try     {curl}\n",
         env!("CARGO_PKG_VERSION"),
         out.paint(Tone::Strong, &format!("http://{address}")),
-        model.provider,
-        if model.resolved.is_empty() { "(each request names its own)" } else { &model.resolved },
+        model_line(&model),
         config.gateway.state_dir.display(),
     ));
+}
+
+fn model_line(model: &ModelInfo) -> String {
+    match model.resolved.as_str() {
+        "" => format!("{} (each request names its own)", model.provider),
+        name if name == model.provider => name.to_owned(),
+        name => format!("{name} ({})", model.provider),
+    }
 }
 
 /// One line for a shell.
