@@ -287,17 +287,22 @@ async fn give_stream(run: &mut TurnRun, mut chunks: ModelStream, stream: bool, h
         }
         Ended::Gone => return Err((TurnError::Cancelled, None)),
         Ended::Failed(error) => {
-            let reason = error.to_string();
-            offer(&sender, Err(TurnError::Model(error))).await;
-            return Err((TurnError::internal(format!("the stream broke off: {reason}")), None));
+            offer(&sender, Err(TurnError::Model(error.clone()))).await;
+            return Err((TurnError::Model(error), None));
         }
     }
-    if let Err(error) = run.store_answer(parsed, Envelope { body: None, outcome: "answered" }).await {
-        let reason = error.to_string();
-        offer(&sender, Err(error)).await;
-        return Err((TurnError::internal(reason), None));
+    match run.store_answer(parsed, Envelope { body: None, outcome: "answered" }).await {
+        Ok(()) => Ok(()),
+        Err(TurnError::Store(error)) => {
+            offer(&sender, Err(TurnError::Store(error.clone()))).await;
+            Err((TurnError::Store(error), None))
+        }
+        Err(error) => {
+            // An end without an error would be an acknowledgement.
+            offer(&sender, Err(TurnError::internal(error.to_string()))).await;
+            Err((error, None))
+        }
     }
-    Ok(())
 }
 
 /// How a stream ended.

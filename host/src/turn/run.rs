@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Id of the host that executes turns here.
@@ -52,6 +52,11 @@ impl Cancel {
     /// Asks the running hook to give way.
     pub(super) fn raise(&self) {
         self.flag.cancel();
+    }
+
+    /// True once a hook was asked to give way.
+    pub(super) fn raised(&self) -> bool {
+        self.flag.is_cancelled()
     }
 
     pub(super) fn check(&self) -> Result<(), TurnError> {
@@ -194,7 +199,8 @@ impl TurnRun {
         )
     }
 
-    /// One hand-off to the engine that serves, cancelled when the turn is.
+    /// One hand-off to the engine that serves, cancelled when the turn is. `blocking` is for `compact`, which may wait for a
+    /// model, within the one safety deadline of compactions.
     pub(super) async fn segment<T: Send + 'static>(
         &self,
         facts: SessionFacts,
@@ -204,6 +210,9 @@ impl TurnRun {
         let mut context = SegmentContext::new(facts, self.services.clone());
         context.cancel = self.cancel.flag.clone();
         context.blocking = blocking;
+        if blocking {
+            context.deadline = Some(Duration::from_millis(self.house.config.compaction.timeout_ms));
+        }
         let engine = self.lease.engine().clone();
         let call = engine.segment(context, work);
         tokio::pin!(call);

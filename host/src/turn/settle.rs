@@ -115,8 +115,9 @@ impl TurnRun {
         writes.push(Write::Turn(self.record(&state, 0, detail)));
         let lease = Some((state.record().row, self.house.store.lease()));
         drop(self.house.store.submit(Submission { lease, writes }));
-        // A regenerate that failed: the old branch is the active one, and the next turn reads it again.
-        self.settled = !self.admitted.head_pending;
+        // A regenerate that failed: the old branch is the active one, and the next turn reads it again. So it does when the store
+        // failed: what is in memory may be ahead of it.
+        self.settled = !self.admitted.head_pending && !matches!(error, TurnError::Store(_));
     }
 
     fn row(&self, state: &super::session::State<'_>, last: EntryId, open: bool) -> OutboxRow {
@@ -198,7 +199,9 @@ impl TurnRun {
         if !open {
             self.admitted.first = 0;
         }
-        if let Err(error) = self.compact_ahead().await {
+        if self.cancel.raised() {
+            // Another turn wants the session; it compacts when it must.
+        } else if let Err(error) = self.compact_ahead().await {
             tracing::warn!(%error, session = self.session.key.as_deref(), "the history was not compacted ahead");
         }
         if let Some(key) = &self.session.key
