@@ -2,9 +2,10 @@
 
 use super::house::House;
 use super::session::{Session, message_of};
+use super::settle::STORE_PATIENCE;
 use super::{TurnError, TurnFacts};
 use crate::model::{Reply, Usage};
-use crate::transcript::{EntryId, Message, TurnRecord};
+use crate::transcript::{EntryId, Message, StoreError, Submission, TurnRecord};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -31,11 +32,14 @@ pub(super) async fn stored_answer(
 ) -> Result<Option<Known>, TurnError> {
     let row = {
         let state = session.state();
-        if !state.is_stored() {
+        if state.extra.ephemeral || !state.is_stored() {
             return Ok(None);
         }
         state.record().row
     };
+    // The turn before may have ended without waiting for its record.
+    let queued = house.store.submit(Submission { lease: None, writes: Vec::new() });
+    tokio::time::timeout(STORE_PATIENCE, queued.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
     let (house, session, key) = (house.clone(), session.clone(), key.to_owned());
     house
         .clone()

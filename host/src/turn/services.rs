@@ -371,7 +371,7 @@ impl HostServices for TurnServices {
         }
         let lease = {
             let state = self.session.state();
-            (session_scope && state.is_stored()).then(|| (state.record().row, self.house.store.lease()))
+            (session_scope && !state.extra.ephemeral && state.is_stored()).then(|| (state.record().row, self.house.store.lease()))
         };
         if session_scope {
             self.touched_scope.store(true, Ordering::Release);

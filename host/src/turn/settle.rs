@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a commit on the reply's path.
-const STORE_PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for the store on the reply's path.
+pub(super) const STORE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What is kept of a reply beside its message, so that a retry gets the same again.
 pub(super) struct Envelope {

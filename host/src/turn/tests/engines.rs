@@ -18,7 +18,7 @@ struct Keeper;
 
 impl Keeper {
     fn key(id: u64) -> Vec<u8> {
-        [b"e".as_slice(), &id.to_be_bytes()].concat()
+        [b"kept/".as_slice(), &id.to_be_bytes()].concat()
     }
 }
 
@@ -73,7 +73,8 @@ impl ContextEngine for Keeper {
                 return Err(Error::new(format!("entry {} never came", head.id)));
             }
         }
-        let kept = context.store().scan("e", None, 1000)?.len();
+        let kept = context.store().scan("kept/", None, 1000)?.len();
+        // A turn that got no answer is in the history, and never more than once.
         if kept != request.history().heads().len() {
             return Err(Error::new(format!("{kept} entries for {}", request.history().heads().len())));
         }
@@ -98,7 +99,7 @@ async fn each_accepted_turn_reaches_an_engine_once_and_before_the_next() {
     }
     bench.settled().await;
     let row = bench.session("s").row;
-    let kept = bench.store.engine_scan("keeper", EngineScope::Session(row), b"e", None, 100).unwrap();
+    let kept = bench.store.engine_scan("keeper", EngineScope::Session(row), b"kept/", None, 100).unwrap();
     assert_eq!(kept.len(), 20);
     let bench = bench.restart(&["keeper"], &[keeper()]).await;
     assert!(bench.store.outbox(None).unwrap().is_empty(), "a drain writes what waits");
@@ -119,11 +120,11 @@ async fn an_engine_that_was_away_catches_up_through_the_cursor() {
     }
     bench.settled().await;
     let row = bench.session("s").row;
-    assert_eq!(bench.store.engine_scan("keeper", EngineScope::Session(row), b"e", None, 100).unwrap().len(), 16);
+    assert_eq!(bench.store.engine_scan("keeper", EngineScope::Session(row), b"kept/", None, 100).unwrap().len(), 16);
     assert!(bench.store.handed_over("keeper", row).unwrap() > 0);
 
     bench.turns.delete("s").await.unwrap();
-    assert!(bench.store.engine_scan("keeper", EngineScope::Session(row), b"e", None, 100).unwrap().is_empty());
+    assert!(bench.store.engine_scan("keeper", EngineScope::Session(row), b"kept/", None, 100).unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
