@@ -20,6 +20,24 @@ fn quarantined(setup: &Setup, gateway: &Gateway, hook: &str, context: &Value) {
     assert!(loud.contains("chaos") && loud.contains(hook) && loud.contains("legacy"), "{context}: not loud: {loud}");
 }
 
+/// Waits until the failure was seen, at most a minute.
+#[track_caller]
+fn wait_for_quarantine(gateway: &Gateway, context: &Value) {
+    for _ in 0..3_000 {
+        let engines = gateway.client().engines();
+        if engines["engines"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|row| row["id"] == "chaos" && row["state"] == "quarantined")
+        {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("{context}: never quarantined: {:#}", gateway.client().engines());
+}
+
 /// The next turn of any session is `legacy`'s, and says so.
 #[track_caller]
 fn out_for_good(gateway: &Gateway, context: &Value) {
@@ -50,7 +68,9 @@ fn check(hook: &str, mode: &str, more: Value, act: impl Fn(&Gateway) -> Answer) 
     let gateway = setup.start();
     let answer = act(&gateway);
     assert_eq!(answer.status, 200, "{config}: {answer:?}\n{}", gateway.stderr());
-    // A hook after the reply may still be running; the lane of the session is free when it is settled.
+    // A hook after the reply may still be running. Turns of its session wait for it; others, and the next turn after an ephemeral
+    // one, do not.
+    wait_for_quarantine(&gateway, &config);
     out_for_good(&gateway, &config);
     quarantined(&setup, &gateway, &spelled(hook), &config);
     // Also with a thread that never came back.

@@ -10,7 +10,8 @@ fn a_new_library_under_load_changes_nothing_until_the_next_start_and_doctor_says
     let gateway = setup.start();
     let before = gateway.client().engines();
     let sha = |engines: &serde_json::Value| {
-        engines["engines"].as_array().unwrap().iter().find(|row| row["id"] == "window").unwrap()["sha256"].clone()
+        engines["engines"].as_array().unwrap().iter().find(|row| row["id"] == "window").unwrap()["library"]["sha256"]
+            .clone()
     };
     assert_eq!(setup.cli(&["doctor"]).code, Some(0), "{:?}", setup.cli(&["doctor"]));
 
@@ -37,6 +38,7 @@ fn a_new_library_under_load_changes_nothing_until_the_next_start_and_doctor_says
         std::fs::write(&path, &newer).unwrap();
         replaced.store(true, Ordering::Release);
     });
+    assert!(sha(&before).is_string(), "{before:#}");
     assert_eq!(sha(&gateway.client().engines()), sha(&before), "the running one is still the staged one");
     let said = setup.cli(&["doctor"]);
     assert!(said.stdout.contains("restart") && said.stdout.contains("window"), "{said:?}");
