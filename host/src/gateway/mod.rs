@@ -115,7 +115,7 @@ impl Gateway {
             })
             .await??
         };
-        let turns = Turns::new(config.clone(), store.clone(), model.clone(), slot.clone());
+        let turns = Turns::counted(config.clone(), store.clone(), model.clone(), slot.clone(), metrics.clone());
         let start_took = started.elapsed();
         metrics.started(start_took);
         Ok(Gateway { config, store, model, slot, turns, metrics, started, start_took })

@@ -37,6 +37,21 @@ fn force_reason(ask: &Ask) -> u32 {
 impl TurnRun {
     /// Compacts through the engine that serves. A failure fails this call only: its engine is out, history is as it was.
     pub(super) async fn compact(&mut self, ask: Ask) -> Result<Measured, TurnError> {
+        let (asked_by, engine) = (ask.trigger, self.lease.engine().id().to_owned());
+        let outcome = self.compact_with(ask).await;
+        // A person's request is counted at the door that it came through.
+        if let Some(metrics) = self.house.metrics.as_ref().filter(|_| asked_by != trigger::MANUAL) {
+            let word = match &outcome {
+                Ok(measured) if measured.compacted => "compacted",
+                Ok(_) => "nothing",
+                Err(_) => "failed",
+            };
+            metrics.compaction(&engine, super::builtin::trigger_name(asked_by), word);
+        }
+        outcome
+    }
+
+    async fn compact_with(&mut self, ask: Ask) -> Result<Measured, TurnError> {
         let since = Instant::now();
         let deadline = since + Duration::from_millis(self.house.config.compaction.timeout_ms);
         let engine = self.lease.engine().clone();

@@ -59,7 +59,9 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
     let (lane, session) = match &request.session_key {
         None => (None, house.ephemeral()),
         Some(key) => {
+            let waiting = house.metrics.as_ref().map(|metrics| metrics.waiting());
             let lane = cancel.unless_fired(house.lanes.enter(key)).await??;
+            drop(waiting);
             (Some(lane), house.open(key, true).await?)
         }
     };

@@ -7,6 +7,7 @@ use super::session::Memory;
 use crate::compaction::{ModelSummarizer, NoModel, Summarizer};
 use crate::config::Config;
 use crate::model::{Model, TokenCounter};
+use crate::observe::Metrics;
 use crate::slot::Slot;
 use crate::transcript::{HotSessions, Store};
 use serde_json::Value;
@@ -41,6 +42,8 @@ pub(super) struct House {
     pub(super) tasks: TaskTracker,
     /// Fires when the gateway stops and its patience is over.
     pub(super) stop: CancellationToken,
+    /// Where turns are counted, when they are.
+    pub(super) metrics: Option<Arc<Metrics>>,
     /// Times of what is said.
     pub(super) clock: Clock,
     counted: Mutex<HashMap<u128, u64>>,
@@ -52,6 +55,7 @@ impl House {
         store: Arc<dyn Store>,
         model: Arc<dyn Model>,
         slot: Arc<Slot>,
+        metrics: Option<Arc<Metrics>>,
         runtime: tokio::runtime::Handle,
     ) -> Arc<House> {
         let counter = TokenCounter::for_model(&model.info().resolved);
@@ -65,6 +69,7 @@ impl House {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             clock: Clock::wall(),
+            metrics,
             counted: Mutex::default(),
             config,
             store,

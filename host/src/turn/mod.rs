@@ -52,6 +52,7 @@ use std::time::Duration;
 
 use crate::config::Config;
 use crate::model::{Model, TokenCounter};
+use crate::observe::Metrics;
 use crate::slot::{HostServices, Slot};
 use crate::transcript::Store;
 
@@ -69,7 +70,28 @@ pub struct Turns {
 impl Turns {
     /// Turns over these rooms. Must be made inside the runtime that they shall run on.
     pub fn new(config: Arc<Config>, store: Arc<dyn Store>, model: Arc<dyn Model>, slot: Arc<Slot>) -> Turns {
-        let house = House::new(config, store, model, slot, tokio::runtime::Handle::current());
+        Turns::over(config, store, model, slot, None)
+    }
+
+    /// The same, with what happens counted in `metrics`.
+    pub fn counted(
+        config: Arc<Config>,
+        store: Arc<dyn Store>,
+        model: Arc<dyn Model>,
+        slot: Arc<Slot>,
+        metrics: Arc<Metrics>,
+    ) -> Turns {
+        Turns::over(config, store, model, slot, Some(metrics))
+    }
+
+    fn over(
+        config: Arc<Config>,
+        store: Arc<dyn Store>,
+        model: Arc<dyn Model>,
+        slot: Arc<Slot>,
+        metrics: Option<Arc<Metrics>>,
+    ) -> Turns {
+        let house = House::new(config, store, model, slot, metrics, tokio::runtime::Handle::current());
         house.start_flushing();
         Turns { house }
     }

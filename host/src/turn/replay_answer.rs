@@ -56,11 +56,11 @@ pub(super) async fn stored_answer(
                 }
             };
             let facts = TurnFacts {
-                turn_id: record.turn_id.clone(),
+                turn_id: record.turn_id,
                 session_key: session.key.as_ref().map(|key| key.to_string()),
                 session_id: session.state().record().session_id.clone(),
-                engine: record.engine.clone(),
-                degraded: record.degraded.clone(),
+                engine: record.engine,
+                degraded: record.degraded,
                 replayed: true,
             };
             Ok(Some(Known::Answered(Box::new(Stored { facts, body }))))

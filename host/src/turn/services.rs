@@ -362,7 +362,11 @@ impl HostServices for TurnServices {
             match writes.last_mut() {
                 Some(Write::EngineBatch { scope, ops, .. }) if *scope == target => ops.push(op),
                 _ => {
-                    writes.push(Write::EngineBatch { engine: scope.engine_id.to_owned(), scope: target, ops: vec![op] })
+                    writes.push(Write::EngineBatch {
+                        engine: scope.engine_id.to_owned(),
+                        scope: target,
+                        ops: vec![op],
+                    });
                 }
             }
         }
@@ -371,7 +375,8 @@ impl HostServices for TurnServices {
         }
         let lease = {
             let state = self.session.state();
-            (session_scope && !state.extra.ephemeral && state.is_stored()).then(|| (state.record().row, self.house.store.lease()))
+            (session_scope && !state.extra.ephemeral && state.is_stored())
+                .then(|| (state.record().row, self.house.store.lease()))
         };
         if session_scope {
             self.touched_scope.store(true, Ordering::Release);

@@ -86,7 +86,7 @@ impl Extra for Memory {
 
 enum Place {
     Stored(HotHandle<Memory>),
-    Ephemeral(Mutex<HotSession<Memory>>),
+    Ephemeral(Box<Mutex<HotSession<Memory>>>),
 }
 
 /// A session in use. The lane gives one turn at a time the right to change it; services that run inside a hook of that turn
@@ -142,7 +142,7 @@ impl House {
     pub(super) fn ephemeral(&self) -> Arc<Session> {
         let record = SessionRecord::new(self.store.next_session(), "", self.clock.now_ms());
         let memory = Memory::new(self.store.clone(), &record, true);
-        Arc::new(Session { key: None, place: Place::Ephemeral(Mutex::new(HotSession::new(record, memory))) })
+        Arc::new(Session { key: None, place: Place::Ephemeral(Box::new(Mutex::new(HotSession::new(record, memory)))) })
     }
 }
 
