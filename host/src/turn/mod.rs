@@ -21,6 +21,7 @@ mod compact;
 mod context;
 mod drive;
 mod error;
+mod factory;
 mod house;
 mod incoming;
 mod lanes;
@@ -58,7 +59,7 @@ use crate::transcript::Store;
 
 /// The services that a factory may call: the engine's own store and token counting.
 pub fn factory_services(store: Arc<dyn Store>, model: &dyn Model) -> Arc<dyn HostServices> {
-    Arc::new(services::FactoryServices::new(store, TokenCounter::for_model(&model.info().resolved)))
+    Arc::new(factory::FactoryServices::new(store, TokenCounter::for_model(&model.info().resolved)))
 }
 
 /// Runs turns. Cheap to clone.

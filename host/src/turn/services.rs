@@ -7,12 +7,11 @@ use super::outbox::entry_ref;
 use super::rewrite::rewrite;
 use super::session::Session;
 use crate::memory::MemorySnapshot;
-use crate::model::TokenCounter;
 use crate::slot::{
     CallScope, CompactArgs, CompactOutput, CursorPage, CursorRequest, Hook, HostServices, LlmRequest, LlmResponse,
     MaintainOutput, MemoryHit, MemoryPromptArgs, Replacement, ServiceError, ServiceStatus, StoreOp, TokenCount,
 };
-use crate::transcript::{Branch, EngineScope, EntryId, SessionRecord, Store, StoreError, Submission, Write, cursor};
+use crate::transcript::{Branch, EngineScope, EntryId, SessionRecord, StoreError, Submission, Write, cursor};
 use engine_abi::wire::{citations_mode, cursor_outcome, cursor_reset, service};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -200,11 +199,11 @@ impl TurnServices {
     }
 }
 
-fn refused(message: impl Into<String>) -> ServiceError {
+pub(super) fn refused(message: impl Into<String>) -> ServiceError {
     ServiceError::new(ServiceStatus::Refused, message)
 }
 
-fn store_error(error: StoreError) -> ServiceError {
+pub(super) fn store_error(error: StoreError) -> ServiceError {
     let status = match error {
         StoreError::Requirement => ServiceStatus::Refused,
         StoreError::Deadline => ServiceStatus::Expired,
@@ -383,63 +382,4 @@ impl HostServices for TurnServices {
         }
         self.house.store.submit(Submission { lease, writes }).durable_blocking(scope.deadline).map_err(store_error)
     }
-}
-
-/// What a factory may call: no session yet, so only what belongs to the engine itself.
-pub(super) struct FactoryServices {
-    store: Arc<dyn Store>,
-    counter: TokenCounter,
-}
-
-impl FactoryServices {
-    pub(super) fn new(store: Arc<dyn Store>, counter: TokenCounter) -> FactoryServices {
-        FactoryServices { store, counter }
-    }
-}
-
-impl HostServices for FactoryServices {
-    fn available(&self, service_id: &str) -> bool {
-        matches!(service_id, service::TOKENS | service::STORE)
-    }
-
-    fn count_tokens(&self, _scope: &CallScope<'_>, text: &str) -> Result<TokenCount, ServiceError> {
-        Ok(TokenCount { tokens: self.counter.text(text), estimated: self.counter.estimated() })
-    }
-
-    fn store_get(
-        &self,
-        scope: &CallScope<'_>,
-        engine_scope: bool,
-        key: &[u8],
-    ) -> Result<Option<Vec<u8>>, ServiceError> {
-        own_scope(engine_scope)?;
-        self.store.engine_get(scope.engine_id, EngineScope::Engine, key).map_err(store_error)
-    }
-
-    fn store_scan(
-        &self,
-        scope: &CallScope<'_>,
-        engine_scope: bool,
-        prefix: &[u8],
-        after: Option<&[u8]>,
-        limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ServiceError> {
-        own_scope(engine_scope)?;
-        self.store.engine_scan(scope.engine_id, EngineScope::Engine, prefix, after, limit).map_err(store_error)
-    }
-
-    fn store_batch(&self, scope: &CallScope<'_>, ops: Vec<StoreOp>) -> Result<(), ServiceError> {
-        if ops.is_empty() {
-            return Ok(());
-        }
-        own_scope(ops.iter().all(|op| op.engine_scope))?;
-        let ops = ops.into_iter().map(|op| op.op).collect();
-        let batch = Write::EngineBatch { engine: scope.engine_id.to_owned(), scope: EngineScope::Engine, ops };
-        let ack = self.store.submit(Submission { lease: None, writes: vec![batch] });
-        ack.durable_blocking(scope.deadline).map_err(store_error)
-    }
-}
-
-fn own_scope(engine_scope: bool) -> Result<(), ServiceError> {
-    if engine_scope { Ok(()) } else { Err(refused("a factory has no session")) }
 }
