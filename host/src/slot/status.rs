@@ -6,7 +6,7 @@ use super::failure::DegradedCode;
 use super::hook::Hook;
 use super::latch::Quarantine;
 use super::lease::{Degraded, ExecutionHost, LeaseRequest};
-use super::slot::{Known, LEGACY, MAIN_AGENT, Slot};
+use super::slot::{CORE, Known, MAIN_AGENT, Slot};
 use super::stats::{EstimateStatus, HookStatus};
 use crate::plugins::PluginReport;
 use serde::Serialize;
@@ -274,7 +274,7 @@ fn of_engine(core: &Arc<EngineCore>) -> EngineStatus {
 }
 
 fn library(reports: &[PluginReport], owner: &str) -> Option<LibraryStatus> {
-    if owner.is_empty() || owner == LEGACY {
+    if owner.is_empty() || owner == CORE {
         return None;
     }
     let report = reports.iter().find(|report| report.plugin_id.as_deref() == Some(owner))?;

@@ -1,6 +1,7 @@
 //! What a call gets, and what its failure does.
 
 use super::fake::*;
+use super::scene::*;
 use crate::slot::*;
 use engine_abi::wire::{status, *};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -29,7 +30,7 @@ async fn an_error_quarantines_for_good_and_the_same_turn_goes_on_with_the_next()
     let degraded = lease.degraded().unwrap();
     assert_eq!((degraded.code, degraded.engine.as_str()), (DegradedCode::EngineQuarantined, "fake"));
     // Later turns do not ask it, and its first failure is what they are told.
-    let later = super::fake::lease(&bench.slot);
+    let later = super::scene::lease(&bench.slot);
     assert_eq!(later.engine().id(), "legacy");
     assert_eq!(later.degraded().unwrap().code, DegradedCode::EngineQuarantined);
     assert!(later.degraded().unwrap().reason.contains("no luck"));
@@ -74,7 +75,7 @@ async fn compact_fails_closed_and_so_does_its_quarantine_for_everybody() {
     let failure = lease.engine().segment(context(), |segment| segment.compact(&compact_args())).await.unwrap();
     let failure = failure.unwrap_err();
     assert!(failure.hook.fails_closed() && failure.quarantined);
-    assert_eq!(super::fake::lease(&bench.slot).engine().id(), "legacy", "one latch for compaction and turns");
+    assert_eq!(super::scene::lease(&bench.slot).engine().id(), "legacy", "one latch for compaction and turns");
 }
 
 #[tokio::test(flavor = "multi_thread")]

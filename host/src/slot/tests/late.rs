@@ -1,6 +1,7 @@
 //! Hooks that do not come back: the session is free, the late call changes nothing, the engine is out.
 
 use super::fake::*;
+use super::scene::*;
 use crate::slot::*;
 use engine_abi::wire::{status, *};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +68,7 @@ async fn a_sleeping_hook_is_abandoned_the_session_is_free_and_its_late_calls_cha
     );
     lease.fail(&failure).unwrap();
     assert!(assemble(&lease).await.is_ok(), "the session is free: legacy serves the same turn");
-    let later = super::fake::lease(&bench.slot).degraded().unwrap();
+    let later = super::scene::lease(&bench.slot).degraded().unwrap();
     assert_eq!(later.code, DegradedCode::EngineQuarantined, "later turns find it quarantined");
     assert_eq!(bench.slot.abandoned(), 1);
     let status = fake_status(&bench.slot);

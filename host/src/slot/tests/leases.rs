@@ -1,6 +1,7 @@
 //! Who serves: chain, policy, durability, host requirements, registration, the built-in engine.
 
 use super::fake::*;
+use super::scene::*;
 use crate::config::{EntryConfig, OnFailure};
 use crate::plugins::{Cause, EngineOutcome, OutcomeState, Registration, Stage};
 use crate::slot::*;

@@ -6,3 +6,4 @@ mod fake;
 mod late;
 mod leases;
 mod results;
+mod scene;

@@ -1,6 +1,7 @@
 //! Each kind of invalid result, and what is not one.
 
 use super::fake::*;
+use super::scene::*;
 use crate::slot::*;
 use engine_abi::wire::{status, *};
 
