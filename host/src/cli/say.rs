@@ -80,8 +80,8 @@ async fn collect(mut stream: Streamed, session: Option<String>, piece: &mut dyn 
     while let Some(event) = stream.next().await? {
         match event {
             Event::Chunk(chunk) => said.take(&chunk, piece),
-            Event::Comment(text) => said.remark(text),
-            Event::Strange(_) | Event::Done => {}
+            Event::Comment(text) if !text.is_empty() => said.remarks.push(text),
+            Event::Comment(_) | Event::Strange(_) | Event::Done => {}
         }
     }
     Ok(said)
@@ -120,20 +120,6 @@ impl Said {
         let more = piece.pointer("/function/arguments").and_then(Value::as_str).unwrap_or_default();
         if let Some(Value::String(arguments)) = known.pointer_mut("/function/arguments") {
             arguments.push_str(more);
-        }
-    }
-
-    /// A comment of the stream. Its end may name another engine than its head: the one whose assembly made the last call.
-    fn remark(&mut self, text: String) {
-        for part in text.split([' ', ',', ';']) {
-            match part.split_once('=').or_else(|| part.split_once(':')) {
-                Some(("x-engineroom-engine", engine)) => self.engine = Some(engine.trim().to_owned()),
-                Some(("x-engineroom-degraded", code)) => self.degraded = Some(code.trim().to_owned()),
-                _ => {}
-            }
-        }
-        if !text.is_empty() {
-            self.remarks.push(text);
         }
     }
 
@@ -184,10 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_stream_may_name_another_engine() {
-        let mut said = Said { engine: Some("window".into()), ..Said::default() };
-        said.remark("x-engineroom-engine=legacy x-engineroom-degraded=deadline".into());
-        assert_eq!((said.engine.as_deref(), said.degraded.as_deref()), (Some("legacy"), Some("deadline")));
+    fn a_degraded_answer_names_who_served_and_why() {
+        let said = Said { engine: Some("legacy".into()), degraded: Some("deadline".into()), ..Said::default() };
         assert!(said.served().contains("legacy") && said.served().contains("deadline"));
     }
 }

@@ -162,9 +162,13 @@ fn of_engine(engine: &Value, findings: &mut Vec<Finding>) {
 
 fn of_plugin(plugin: &Value, status: &Value, findings: &mut Vec<Finding>) {
     let file = text(plugin, "/file").unwrap_or_default();
-    if plugin.get("failure").is_some_and(Value::is_object) {
-        // An engine that is out for this very reason has said it already; the file is named all the same, since a file
-        // without a manifest names no engine.
+    // An engine that is out for this very reason has said it already. A file without a manifest names no engine, so it is told
+    // on its own.
+    let told = each(status, "engines").any(|engine| {
+        text(engine, "/quarantine/diagnostic") == text(plugin, "/failure/code")
+            && text(engine, "/library/file").as_deref() == Some(&file)
+    });
+    if !told && plugin.get("failure").is_some_and(Value::is_object) {
         let wanted = plugin.get("wanted").and_then(Value::as_bool).unwrap_or(false);
         let selected_is_out =
             each(status, "engines").any(|engine| engine.get("quarantine").is_some_and(Value::is_object));
@@ -231,6 +235,15 @@ mod tests {
         assert_eq!(worst(&json!({"engines": [well], "plugins": [file]})), Some(Level::Warning));
         let out = json!({"id": "w", "state": "quarantined", "listed": true, "quarantine": {"reason": "missing"}});
         assert_eq!(of_slot(&json!({"engines": [out], "plugins": [file]})).len(), 2);
+    }
+
+    #[test]
+    fn a_refused_library_is_told_once() {
+        let file = json!({"file": "/p/w.so", "state": "refused", "wanted": true,
+                          "failure": {"stage": "trust", "code": "CE232", "message": "m", "causes": [], "hint": "h"}});
+        let engine = json!({"id": "w", "state": "quarantined", "listed": true, "library": {"file": "/p/w.so"},
+                            "quarantine": {"at": "trust", "diagnostic": "CE232", "reason": "m", "hint": "h"}});
+        assert_eq!(of_slot(&json!({"engines": [engine], "plugins": [file]})).len(), 1);
     }
 
     #[test]
