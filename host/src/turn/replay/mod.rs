@@ -16,4 +16,4 @@ mod tests;
 
 pub use player::{Progress, ReplayOptions, replay};
 pub use recording::{Format, Recorded, Recording, ReplayError, read};
-pub use report::{CompactionReport, ConversationReport, ReplayReport, Shown, TurnReport};
+pub use report::{CompactionReport, ConversationReport, EngineReport, ReplayReport, Shown, TurnReport};

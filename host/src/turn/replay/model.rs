@@ -4,7 +4,6 @@ use crate::model::{Model, ModelError, ModelInfo, ModelReply, ModelRequest};
 use crate::transcript::Message;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A model that knows its next answer.
@@ -12,29 +11,28 @@ pub(super) struct RecordedModel {
     info: ModelInfo,
     next: Mutex<Option<Message>>,
     /// Messages of the last prompt, system prompts not counted.
-    shown: AtomicUsize,
+    shown: Mutex<Option<usize>>,
 }
 
 impl RecordedModel {
     pub(super) fn new(info: ModelInfo) -> RecordedModel {
-        RecordedModel { info, next: Mutex::default(), shown: AtomicUsize::new(0) }
+        RecordedModel { info, next: Mutex::default(), shown: Mutex::default() }
     }
 
-    /// The answer that the next call gives.
-    pub(super) fn expect(&self, answer: Message) {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+    /// The answer that the next call gives; without one it fails as a model does that is not there.
+    pub(super) fn expect(&self, answer: Option<Message>) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = answer;
     }
 
-    /// How many messages the last call was shown, system prompts not counted.
-    pub(super) fn shown(&self) -> usize {
-        self.shown.load(Ordering::Acquire)
+    /// How many messages the last call was shown, system prompts not counted; `None` when it was not called since.
+    pub(super) fn take_shown(&self) -> Option<usize> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn answer(&self, request: &ModelRequest) -> Result<Value, ModelError> {
         let shown = request.messages.iter().filter(|message| !is_system(message)).count();
-        self.shown.store(shown, Ordering::Release);
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
         let next = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A turn calls its model once; more calls mean that the recording is over.
         let message = next.ok_or(ModelError::Cancelled)?;
         let finish = if message.tool_calls.is_empty() { "stop" } else { "tool_calls" };
         let message = serde_json::to_value(&message).unwrap_or_default();

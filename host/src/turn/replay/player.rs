@@ -2,11 +2,11 @@
 
 use super::model::RecordedModel;
 use super::recording::Step;
-use super::{CompactionReport, ConversationReport, Recording, ReplayError, ReplayReport, Shown, TurnReport};
+use super::{CompactionReport, ConversationReport, EngineReport, Recording, ReplayError, ReplayReport, Shown, TurnReport};
 use crate::config::Config;
 use crate::model::{ModelInfo, OFFLINE_MODEL, TokenCounter};
 use crate::slot::Slot;
-use crate::transcript::{self, EntryBody, Message, Role, Store, StoreError};
+use crate::transcript::{self, EntryBody, Message, Role, Store, StoreError, Submission};
 use crate::turn::{HistoryMode, TurnRequest, Turns, factory_services};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -119,26 +119,38 @@ impl Player {
         let mut stored = 0;
         for step in recording.steps() {
             before_turn();
-            let Some(answer) = step.answer else { break };
             stored += step.sent.len();
-            let failed = |source| ReplayError::Turn { name: recording.name.clone(), turn: turns.len() + 1, source };
             let time_ms = step.sent.last().and_then(|recorded| recorded.time_ms);
             self.turns.house.clock.set(time_ms);
-            self.model.expect(answer.message.clone());
-            let reply = self.turns.run(request(key, recording, &step)).await.map_err(failed)?;
+            self.model.expect(step.answer.map(|answer| answer.message.clone()));
+            let outcome = self.turns.run(request(key, recording, &step)).await;
+            let shown = self.model.take_shown();
+            if let Err(source) = outcome {
+                // At the end of the recording the model has no answer, and that is no failure.
+                if step.answer.is_some() || shown.is_none() {
+                    return Err(ReplayError::Turn { name: recording.name.clone(), turn: turns.len() + 1, source });
+                }
+            }
+            if step.answer.is_none() && !step.asks() {
+                break;
+            }
             let mut report = TurnReport {
                 turn: turns.len() + 1,
                 time_ms,
-                engine: reply.engine,
-                degraded: reply.degraded,
+                answered: step.answer.is_some(),
+                engine: String::new(),
+                degraded: None,
                 stored,
-                shown: self.model.shown(),
+                shown: shown.unwrap_or(0),
                 tokens: 0,
                 budget: 0,
                 engine_estimate: 0,
                 steps: Vec::new(),
                 failures: Vec::new(),
             };
+            if !report.answered {
+                self.barrier().await?;
+            }
             self.add_notes(key, &mut report).await?;
             turns.push(report);
             stored += 1;
@@ -157,6 +169,8 @@ impl Player {
             })
             .await?;
         let Some(record) = record else { return Ok(()) };
+        report.engine = record.engine;
+        report.degraded = record.degraded;
         let notes = &record.detail["notes"];
         let list = |name: &str| notes[name].as_array().cloned().unwrap_or_default();
         report.tokens = notes["prompt_tokens"].as_u64().unwrap_or(0);
@@ -174,6 +188,7 @@ impl Player {
         played: Vec<(String, Vec<TurnReport>)>,
     ) -> Result<ReplayReport, ReplayError> {
         self.turns.drain(PATIENCE).await;
+        self.barrier().await?;
         let mut conversations = Vec::with_capacity(played.len());
         for (recording, (key, turns)) in recordings.iter().zip(played) {
             conversations.push(self.conversation(recording, key, turns).await?);
@@ -196,7 +211,7 @@ impl Player {
             window: self.info.context_window,
             estimated: self.counter.estimated(),
             conversations,
-            hooks: hooks(&status),
+            engines: engines(&status),
             abandoned,
         })
     }
@@ -230,18 +245,21 @@ impl Player {
                 }),
             }
         }
-        let messages = recording.messages.len();
-        let played = turns.last().map_or(0, |turn| turn.stored + 1);
         Ok(ConversationReport {
             name: recording.name.clone(),
-            messages,
-            not_played: messages - played,
+            messages: recording.messages.len(),
             entries: branch.len(),
             tokens: recording.messages.iter().map(|recorded| u64::from(self.counter.message(&recorded.message))).sum(),
             shown: Shown::of(&turns),
             turns,
             compactions,
         })
+    }
+
+    /// Waits for every write that was queued: a turn without an answer does not wait for its own.
+    async fn barrier(&self) -> Result<(), ReplayError> {
+        let queued = self.store.submit(Submission { lease: None, writes: Vec::new() });
+        queued.durable().await.map_err(|error| ReplayError::Scratch(error.to_string()))
     }
 
     async fn blocking<T: Send + 'static>(
@@ -300,12 +318,21 @@ fn turn_of(recording: &Recording, answers: usize) -> usize {
     recording.steps().iter().filter(|step| step.answer.is_some()).count()
 }
 
-/// The hooks of every engine that was called.
-fn hooks(status: &Value) -> BTreeMap<String, Value> {
+/// The engines that somebody wants or that were called.
+fn engines(status: &Value) -> BTreeMap<String, EngineReport> {
     let engines = status["engines"].as_array().map_or(&[][..], Vec::as_slice);
+    let text = |value: &Value| value.as_str().map(str::to_owned);
     engines
         .iter()
-        .filter(|engine| engine["hooks"].as_object().is_some_and(|hooks| !hooks.is_empty()))
-        .filter_map(|engine| Some((engine["id"].as_str()?.to_owned(), engine["hooks"].clone())))
+        .filter(|engine| engine["listed"] == true || engine["hooks"].get("assemble").is_some())
+        .filter_map(|engine| {
+            let report = EngineReport {
+                state: text(&engine["state"])?,
+                code: text(&engine["code"]),
+                reason: text(&engine["reason"]),
+                hooks: engine["hooks"].clone(),
+            };
+            Some((text(&engine["id"])?, report))
+        })
         .collect()
 }

@@ -58,6 +58,13 @@ pub(super) struct Step<'a> {
     pub(super) answer: Option<&'a Recorded>,
 }
 
+impl Step<'_> {
+    /// True when it asks for an answer: somebody else than the assistant says something in it.
+    pub(super) fn asks(&self) -> bool {
+        self.sent.iter().any(|recorded| recorded.message.role != Role::Assistant)
+    }
+}
+
 impl Recording {
     /// The steps: each ends with the first assistant message after a user message or a tool result.
     pub(super) fn steps(&self) -> Vec<Step<'_>> {

@@ -16,10 +16,25 @@ pub struct ReplayReport {
     pub estimated: bool,
     /// The conversations, in the order of the file.
     pub conversations: Vec<ConversationReport>,
-    /// Engines that took part, each with its hooks: calls, failures, and times in microseconds (minimum, mean, p50, p99, maximum).
-    pub hooks: BTreeMap<String, Value>,
+    /// Engines that were to take part, or did, by id.
+    pub engines: BTreeMap<String, EngineReport>,
     /// Calls that never came back: when not 0, the process must end without destructors.
     pub abandoned: usize,
+}
+
+/// One engine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EngineReport {
+    /// "ready", "quarantined" or "declared".
+    pub state: String,
+    /// Closed code of a state that is not ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Why it is not ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its hooks that were called: calls, failures, and times in microseconds (minimum, mean, p50, p99, maximum).
+    pub hooks: Value,
 }
 
 /// One conversation.
@@ -29,8 +44,6 @@ pub struct ConversationReport {
     pub name: String,
     /// Messages of the recording, system prompts not counted.
     pub messages: usize,
-    /// Messages behind the last answer, which no turn could play.
-    pub not_played: usize,
     /// Entries in the transcript at the end, compactions included.
     pub entries: usize,
     /// Tokens of all messages as they would be sent without an engine.
@@ -66,6 +79,8 @@ pub struct TurnReport {
     /// Time of its messages, in ms since the epoch; absent where the recording tells none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_ms: Option<i64>,
+    /// False for a request at the end of the recording, which has no answer: the prompt was made, and nothing was committed.
+    pub answered: bool,
     /// Engine that served.
     pub engine: String,
     /// Why it was not the selected one.

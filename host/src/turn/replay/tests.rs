@@ -35,13 +35,15 @@ async fn every_message_becomes_an_entry_and_every_turn_sees_all_before_it() {
     let report = play(&talk(6, 10), Format::Auto, &ReplayOptions::default()).await;
     assert_eq!(report.engine, "legacy");
     let conversation = &report.conversations[0];
-    assert_eq!((conversation.messages, conversation.entries, conversation.not_played), (12, 12, 0));
+    assert_eq!((conversation.messages, conversation.entries), (12, 12));
     let shown: Vec<usize> = conversation.turns.iter().map(|turn| turn.shown).collect();
     assert_eq!(shown, [1, 3, 5, 7, 9, 11]);
     assert!(conversation.turns.iter().all(|turn| turn.shown == turn.stored && turn.engine == "legacy"));
     assert!(conversation.turns.is_sorted_by_key(|turn| turn.tokens) && conversation.turns[0].tokens > 0);
     assert!(conversation.compactions.is_empty());
-    let hooks = &report.hooks["legacy"];
+    let legacy = &report.engines["legacy"];
+    assert_eq!((legacy.state.as_str(), &legacy.reason), ("ready", &None));
+    let hooks = &legacy.hooks;
     assert_eq!(hooks["assemble"]["count"], 6);
     assert_eq!(hooks["commitTurn"]["count"], 6);
     assert!(hooks["assemble"]["p99_us"].as_f64().unwrap() > 0.0);
@@ -79,8 +81,11 @@ async fn tool_calls_are_steps_of_their_turn() {
     ]});
     let report = play(&text.to_string(), Format::OpenAi, &ReplayOptions::default()).await;
     let conversation = &report.conversations[0];
-    assert_eq!(conversation.turns.iter().map(|turn| turn.shown).collect::<Vec<_>>(), [1, 3]);
-    assert_eq!((conversation.messages, conversation.entries, conversation.not_played), (5, 4, 1));
+    let turns: Vec<_> = conversation.turns.iter().map(|turn| (turn.shown, turn.stored, turn.answered)).collect();
+    assert_eq!(turns, [(1, 1, true), (3, 3, true), (5, 5, false)]);
+    assert!(conversation.turns.iter().all(|turn| turn.engine == "legacy" && turn.tokens > 0));
+    assert_eq!((conversation.messages, conversation.entries), (5, 5));
+    assert_eq!(report.engines["legacy"].hooks["commitTurn"]["count"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,7 +93,7 @@ async fn dated_sessions_keep_their_time_and_progress_is_told() {
     let text = r#"[{"sample_id": "one", "conversation": {"speaker_a": "Ann", "speaker_b": "Ben",
         "session_1_date_time": "1:56 pm on 8 May, 2023",
         "session_1": [{"speaker": "Ben", "text": "Hello Ann!"}, {"speaker": "Ann", "text": "Hello Ben!"},
-            {"speaker": "Ben", "text": "How are you?"}]}},
+            {"speaker": "Ben", "text": "How are you?"}, {"speaker": "Ben", "text": "Are you there?"}]}},
         {"sample_id": "two", "conversation": {"speaker_a": "Ann", "speaker_b": "Ben",
         "session_1_date_time": "1:57 pm on 8 May, 2023",
         "session_1": [{"speaker": "Ann", "text": "Look!", "blip_caption": "a cat"}, {"speaker": "Ben", "text": "A cat."}]}}]"#;
@@ -97,9 +102,22 @@ async fn dated_sessions_keep_their_time_and_progress_is_told() {
     let mut seen = Vec::new();
     let mut progress = |at: Progress<'_>| seen.push((at.name.to_owned(), at.done, at.total));
     let report = replay(&config(), &recordings, &ReplayOptions::default(), &mut progress).await.unwrap();
-    assert_eq!(seen, [("one".to_owned(), 0, 2), ("two".to_owned(), 1, 2)]);
+    assert_eq!(seen, [("one".to_owned(), 0, 3), ("one".to_owned(), 1, 3), ("two".to_owned(), 2, 3)]);
     let times: Vec<_> = report.conversations.iter().flat_map(|c| c.turns.iter().map(|turn| turn.time_ms)).collect();
     assert_eq!(times, [Some(1_683_554_160_000), Some(1_683_554_220_000)]);
-    assert_eq!(report.conversations.iter().map(|c| c.entries).collect::<Vec<_>>(), [3, 2]);
+    assert_eq!(report.conversations.iter().map(|c| c.entries).collect::<Vec<_>>(), [4, 2]);
+    assert_eq!(report.conversations[0].turns.len(), 1);
     assert_eq!(report.conversations[0].turns[0].shown, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_is_not_there_is_told_with_its_reason_and_legacy_serves() {
+    let options = ReplayOptions { chain: vec!["nobody".into()], ..ReplayOptions::default() };
+    let report = play(&talk(2, 10), Format::Auto, &options).await;
+    assert_eq!(report.engine, "nobody");
+    let engine = &report.engines["nobody"];
+    assert!(engine.code.is_some() && engine.reason.is_some(), "{engine:?}");
+    let conversation = &report.conversations[0];
+    assert_eq!(conversation.shown.degraded, 2);
+    assert!(conversation.turns.iter().all(|turn| turn.engine == "legacy" && turn.degraded.is_some()));
 }
