@@ -4,7 +4,7 @@ use super::args::{Format, ReplayArgs};
 use super::context::Context;
 use super::error::{CliError, Verdict};
 use super::out::{Cell, Out, Tone, count, short};
-use crate::turn::replay::{self, ConversationReport, ReplayOptions, ReplayReport};
+use crate::turn::replay::{self, CompactionReport, ConversationReport, ReplayOptions, ReplayReport};
 use serde_json::Value;
 
 pub(super) async fn run(context: &Context, args: ReplayArgs) -> Result<Verdict, CliError> {
@@ -63,12 +63,13 @@ fn print(out: &Out, report: &ReplayReport) {
     ];
     out.table(&head, &rows);
     hooks(out, report);
+    for (id, engine) in &report.engines {
+        if let Some(reason) = &engine.reason {
+            out.warn(&format!("engine {} is {}: {}", short(id, 40), engine.state, short(reason, 300)));
+        }
+    }
     for conversation in &report.conversations {
         failures(out, conversation);
-        if conversation.not_played > 0 {
-            let message = format!("{} message(s) behind the last answer were not played", conversation.not_played);
-            out.aside(&format!("{}: {message}", short(&conversation.name, 40)));
-        }
     }
 }
 
@@ -85,15 +86,25 @@ fn row(conversation: &ConversationReport) -> Vec<Cell> {
         count(shown.tokens_max).into(),
         count(shown.tokens_total).into(),
         alarm(shown.over_budget),
-        number(conversation.compactions.len()).into(),
+        compactions(conversation).into(),
         alarm(shown.degraded),
     ]
 }
 
+/// How many, and the tokens of the history before and after them on average.
+fn compactions(conversation: &ConversationReport) -> String {
+    let all = &conversation.compactions;
+    let mean = |tokens: fn(&CompactionReport) -> u64| count(all.iter().map(tokens).sum::<u64>() / all.len() as u64);
+    match all.len() {
+        0 => "0".into(),
+        n => format!("{n} ({} → {})", mean(|one| one.tokens_before), mean(|one| one.tokens_after)),
+    }
+}
+
 fn hooks(out: &Out, report: &ReplayReport) {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
-    for (engine, hooks) in &report.hooks {
-        for (hook, times) in hooks.as_object().into_iter().flatten() {
+    for (engine, took_part) in &report.engines {
+        for (hook, times) in took_part.hooks.as_object().into_iter().flatten() {
             let number = |name: &str| count(times.get(name).and_then(Value::as_u64).unwrap_or(0));
             let micros = |name: &str| format!("{:.1}", times.get(name).and_then(Value::as_f64).unwrap_or(0.0));
             rows.push(vec![

@@ -2,7 +2,9 @@
 
 use super::model::RecordedModel;
 use super::recording::Step;
-use super::{CompactionReport, ConversationReport, EngineReport, Recording, ReplayError, ReplayReport, Shown, TurnReport};
+use super::{
+    CompactionReport, ConversationReport, EngineReport, Recording, ReplayError, ReplayReport, Shown, TurnReport,
+};
 use crate::config::Config;
 use crate::model::{ModelInfo, OFFLINE_MODEL, TokenCounter};
 use crate::slot::Slot;
