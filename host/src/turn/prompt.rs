@@ -1,6 +1,6 @@
 //! From what the engine gave to what the model is sent.
 
-use crate::compaction::{PromptItem, View, trim_to_fit};
+use crate::compaction::{PromptItem, View, close_open_calls, trim_to_fit};
 use crate::model::TokenCounter;
 use crate::slot::{AssembleOutput, Item};
 use crate::transcript::{Message, Role};
@@ -69,6 +69,8 @@ impl Prompt {
         if !placed {
             items.extend(view.items(turn_start..view.len(), turn_start));
         }
+        // A client may come back with some of the results only; a provider wants all of them.
+        close_open_calls(&mut items, counter);
         Prompt {
             system,
             system_addition: output.system_prompt_addition.clone(),

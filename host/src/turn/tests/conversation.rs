@@ -116,6 +116,33 @@ async fn tools_of_the_client_keep_one_logical_turn_open() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_brings_half_of_the_results_gets_its_answer_and_the_model_whole_pairs() {
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "weather", "arguments": "{}"}});
+    let calls = json!([call("c1"), call("c2")]);
+    let bench = Bench::start(Plan::default(), move |request, _| {
+        let answered = request.messages.iter().any(|message| message["role"] == "tool");
+        Ok(ModelReply::Full(if answered {
+            message(json!({"role": "assistant", "content": "7 degrees"}), "stop")
+        } else {
+            message(json!({"role": "assistant", "content": null, "tool_calls": calls}), "tool_calls")
+        }))
+    });
+    bench.say("s", "How cold?").await;
+    let result = json!([{"role": "tool", "tool_call_id": "c2", "content": "7"}]);
+    bench.turns.run(ask("s", result)).await.unwrap();
+    let answered = || -> Vec<_> {
+        let requests = bench.model.requests();
+        let prompt = &requests.last().unwrap().messages;
+        prompt.iter().filter_map(|message| message["tool_call_id"].as_str().map(str::to_owned)).collect()
+    };
+    assert_eq!(answered(), ["c2", "c1"]);
+    // Once the conversation goes on, the history says the same.
+    bench.say("s", "And tomorrow?").await;
+    assert_eq!(answered().len(), 2);
+    assert_eq!(bench.session("s").entries, 6);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_failed_model_leaves_the_message_and_says_so() {
     let bench = Bench::start(Plan::default(), |request, number| {
         if number == 0 { Err(ModelError::Protocol("nonsense".into())) } else { echo(request, number) }
