@@ -14,10 +14,8 @@ use engine_abi::{
 };
 use engineroom::compaction::View;
 use engineroom::config::Config;
-use engineroom::slot::{
-    AssembleInput, EntryRef, LeaseRequest, NoServices, SegmentContext, SessionFacts, Slot,
-};
 use engineroom::plugins::RawFactory;
+use engineroom::slot::{AssembleInput, EntryRef, LeaseRequest, NoServices, SegmentContext, SessionFacts, Slot};
 use engineroom::transcript::{Message, Role};
 use engineroom::worker::{ProbeCommand, use_command};
 use engineroom_benches::process::build;

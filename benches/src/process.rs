@@ -19,7 +19,7 @@ pub struct Gateway {
 pub fn build() -> PathBuf {
     let own = std::env::current_exe().expect("the bench's own path");
     let folder = own.parent().and_then(Path::parent).expect("a folder above deps").to_path_buf();
-    let status = Command::new(env!("CARGO"))
+    let status = outer_cargo()
         .args(["build", "--release", "--package", "engineroom", "--package", "engine-window", "--target-dir"])
         .arg(folder.parent().expect("a target folder"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -27,6 +27,21 @@ pub fn build() -> PathBuf {
         .expect("cargo starts");
     assert!(status.success(), "the gateway does not build");
     folder
+}
+
+/// The cargo that runs this process, without what it told us about our own package: some build scripts watch those variables,
+/// and would build everything above them anew.
+fn outer_cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        let about_us =
+            ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_", "LD_LIBRARY_PATH"];
+        if about_us.iter().any(|prefix| name_text.starts_with(prefix)) {
+            cargo.env_remove(&name);
+        }
+    }
+    cargo
 }
 
 impl Gateway {

@@ -20,7 +20,7 @@ pub fn built() -> &'static Built {
         // target/PROFILE/deps/TEST-HASH: the test's own place tells the target folder and the profile.
         let own = std::env::current_exe().expect("the test's own path");
         let folder = own.parent().and_then(Path::parent).expect("a folder above deps").to_path_buf();
-        let mut cargo = Command::new(env!("CARGO"));
+        let mut cargo = outer_cargo();
         cargo.arg("build").current_dir(env!("CARGO_MANIFEST_DIR"));
         cargo.arg("--target-dir").arg(folder.parent().expect("a target folder"));
         if folder.ends_with("release") {
@@ -33,6 +33,21 @@ pub fn built() -> &'static Built {
         assert!(output.status.success(), "{cargo:?}:\n{}", String::from_utf8_lossy(&output.stderr));
         Built { folder }
     })
+}
+
+/// The cargo that runs this process, without what it told us about our own package: some build scripts watch those variables,
+/// and would build everything above them anew.
+fn outer_cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        let about_us =
+            ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_", "LD_LIBRARY_PATH"];
+        if about_us.iter().any(|prefix| name_text.starts_with(prefix)) {
+            cargo.env_remove(&name);
+        }
+    }
+    cargo
 }
 
 impl Built {
