@@ -7,7 +7,7 @@
 )]
 
 use engineroom_benches::load::{Target, history, turn};
-use engineroom_benches::model::{bare_proxy, model};
+use engineroom_benches::model::{bare_proxy, last_request, model};
 use engineroom_benches::process::{Gateway, build};
 use engineroom_benches::stats::Sample;
 use std::path::Path;
@@ -109,18 +109,27 @@ async fn added(built: &Path, folder: &Path, medium: &str, upstream: &str, proxy:
             Target::new(&gateway.address, &sessions[n..=n]).once(0, &history(messages)).await;
         }
         let targets = [Target::new(upstream, &[]), Target::new(&gateway.address, &sessions), Target::new(proxy, &[])];
+        // The same prompt for all three: the gateway is sent the new message, the others the whole prompt that it made of it.
+        targets[1].once(0, &turn(false)).await;
+        let direct = last_request();
+        let prompt = direct["messages"].as_array().map_or(0, Vec::len);
+        let mut direct_stream = direct.clone();
+        direct_stream["stream"] = true.into();
+        let bodies = [&direct, &turn(false), &direct];
+        let stream_bodies = [&direct_stream, &turn(true), &direct_stream];
+        println!("{messages:>9} stored, prompts of {prompt} messages");
         for rate in [200, 1_000] {
             let mut whole: [Sample; 3] = Default::default();
             let mut first: [Sample; 3] = Default::default();
             let before = gateway.counter("engineroom_store_commits_total");
             for _ in 0..BLOCKS {
                 for (n, target) in targets.iter().enumerate() {
-                    whole[n].extend(target.at_rate(rate, BLOCK, &turn(false)).await.1);
+                    whole[n].extend(target.at_rate(rate, BLOCK, bodies[n]).await.1);
                 }
             }
             let syncs = (gateway.counter("engineroom_store_commits_total") - before) / whole[1].len() as f64;
             for (n, target) in targets.iter().enumerate() {
-                first[n].extend(target.at_rate(rate, BLOCK, &turn(true)).await.0);
+                first[n].extend(target.at_rate(rate, BLOCK, stream_bodies[n]).await.0);
             }
             let more = |samples: &[Sample; 3], n: usize, percent| {
                 samples[n].percentile(percent) - samples[0].percentile(percent)

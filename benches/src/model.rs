@@ -12,11 +12,22 @@ use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// What the model answers.
 pub const ANSWER: &str = "Understood; I have made a note of that.";
+
+/// The last request that a model of this process was sent.
+static LAST: Mutex<Bytes> = Mutex::new(Bytes::new());
+
+/// The last request that the model was sent, as a body without `stream`: what a client would send directly for the same prompt.
+pub fn last_request() -> Value {
+    let mut body: Value = serde_json::from_slice(&LAST.lock().expect("the last request")).expect("a JSON request");
+    body.as_object_mut().expect("an object").remove("stream");
+    body
+}
 
 /// Serves an OpenAI-compatible model on loopback; gives its `HOST:PORT`. A streaming answer has eight chunks, the first at
 /// once and the others `pause` apart.
@@ -28,6 +39,7 @@ pub async fn model(pause: Duration) -> String {
 
 fn complete(body: &Bytes, pause: Duration) -> Response<Body> {
     let request: Value = serde_json::from_slice(body).expect("a JSON request");
+    LAST.lock().expect("the last request").clone_from(body);
     if request["stream"] != true {
         let answer = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "bench",
             "choices": [{"index": 0, "message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop"}],
