@@ -16,7 +16,12 @@ pub(crate) fn test(args: &[String]) -> Outcome {
 pub(crate) fn lint() -> Outcome {
     done(cargo().args(["fmt", "--all", "--check"]))?;
     done(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    done(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
+    // Private items as well: a room's documentation speaks to whoever works in it.
+    done(
+        cargo()
+            .args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
 }
 
 /// True when a program of this name can be started.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// A hook failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// A code from [`wire::status`].
+    /// A code from [`crate::wire::status`].
     pub status: u32,
     /// The reason that was pushed.
     pub reason: String,
@@ -42,7 +42,7 @@ pub struct InfoSeen {
     pub name: String,
     /// `ownsCompaction`.
     pub owns_compaction: bool,
-    /// Bits from [`wire::semantics`].
+    /// Bits from [`crate::wire::semantics`].
     pub transcript_semantics: u32,
 }
 

@@ -65,7 +65,7 @@ impl Api {
     }
 }
 
-/// All routes. [`serve`] serves them; a program may also call them in its own process.
+/// All routes. [`serve()`] serves them; a program may also call them in its own process.
 pub fn router(api: Arc<Api>) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(chat::completions))

@@ -1,6 +1,6 @@
 //! The built-in compaction, and the projection of history.
 //!
-//! [`Projection`] turns the stored branch into the [`View`] that engines choose from; [`compact`] replaces its older part by a
+//! [`Projection`] turns the stored branch into the [`View`] that engines choose from; [`compact()`] replaces its older part by a
 //! summary; [`trim_to_fit`] is what is left when nothing else made a prompt fit. Nothing here knows which engine is active,
 //! and nothing here writes: what is to be stored is handed back to the caller.
 

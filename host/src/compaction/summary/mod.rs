@@ -1,7 +1,7 @@
 //! Making a summary of a range of rows.
 //!
 //! A summary has up to three parts: the request that is being worked on, when its turn was split; a body, written by the model
-//! or extracted; and the exact identifiers, which the host always adds itself. [`compose`] fits them into the limits, so the
+//! or extracted; and the exact identifiers, which the host always adds itself. [`compose()`] fits them into the limits, so the
 //! rules (smaller than its source, capped, identifiers newest first) hold whoever wrote the body.
 
 mod compose;

@@ -41,7 +41,7 @@ pub(crate) unsafe fn bytes<'a>(bytes: Bytes, cap: usize, what: &str) -> Result<O
 ///
 /// # Safety
 ///
-/// As [`bytes`].
+/// As [`bytes()`].
 pub(crate) unsafe fn text<'a>(text: Str, what: &str) -> Result<Option<&'a str>, Bad> {
     // SAFETY: the caller's promise is the same.
     let Some(bytes) = (unsafe { bytes(Bytes { ptr: text.ptr, len: text.len }, TEXT_MAX, what) })? else {
@@ -54,7 +54,7 @@ pub(crate) unsafe fn text<'a>(text: Str, what: &str) -> Result<Option<&'a str>, 
 ///
 /// # Safety
 ///
-/// As [`bytes`].
+/// As [`bytes()`].
 pub(crate) unsafe fn owned(value: Str, what: &str) -> Result<Option<String>, Bad> {
     // SAFETY: the caller's promise is the same.
     Ok(unsafe { text(value, what) }?.map(str::to_owned))
@@ -64,7 +64,7 @@ pub(crate) unsafe fn owned(value: Str, what: &str) -> Result<Option<String>, Bad
 ///
 /// # Safety
 ///
-/// As [`bytes`].
+/// As [`bytes()`].
 pub(crate) unsafe fn required(value: Str, what: &str) -> Result<String, Bad> {
     // SAFETY: the caller's promise is the same.
     unsafe { owned(value, what) }?.ok_or_else(|| format!("{what} is absent"))
@@ -74,7 +74,7 @@ pub(crate) unsafe fn required(value: Str, what: &str) -> Result<String, Bad> {
 ///
 /// # Safety
 ///
-/// As [`bytes`].
+/// As [`bytes()`].
 pub(crate) unsafe fn reason(value: Str) -> String {
     let value = Bytes { ptr: value.ptr, len: value.len.min(REASON_MAX) };
     // SAFETY: the caller's promise is the same; the length was only made smaller.
