@@ -214,6 +214,9 @@ impl Diagnostic for ApiError {
                 Some("send `authorization: Bearer TOKEN` with the token of [gateway] auth_token_env".into())
             }
             ApiError::NoRoute { .. } => Some("the base URL of OpenAI clients ends with /v1".into()),
+            ApiError::NotFound { .. } => {
+                Some("`engineroom sessions list` and `engineroom plugins list` show what there is".into())
+            }
             ApiError::TooLarge { .. } => Some("raise [api] max_body_bytes, or send only what is new".into()),
             ApiError::Open { .. } => {
                 Some("name the variable that holds a token in [gateway] auth_token_env, or listen on 127.0.0.1".into())

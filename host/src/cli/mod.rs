@@ -42,6 +42,10 @@ pub fn main() -> ExitCode {
         }
     };
     let out = Out::new(cli.common.json);
+    if cli.common.json && matches!(cli.command, Command::Chat(_)) {
+        let usage = "chat is for people and has no JSON; `engineroom turn --json` is one turn for programs";
+        return ExitCode::from(out.error(&CliError::Usage(usage.into())).code());
+    }
     crate::observe::init_tracing(crate::observe::LogFormat::from_env(), log_filter(&cli.command));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime {

@@ -171,13 +171,17 @@ impl HookStats {
         })
     }
 
-    /// The middle (by ratio) of the bucket in which the percentile lies.
+    /// The middle (by ratio) of the bucket in which the percentile lies, as far as anything was measured there.
     fn percentile(&self, count: u64, percent: u64) -> f64 {
         let mut left = (count * percent).div_ceil(100).max(1);
         for (exponent, bucket) in self.buckets.iter().enumerate() {
             let here = bucket.load(Relaxed);
             if here >= left {
-                return 2f64.powi(i32::try_from(exponent).unwrap_or(i32::MAX)) * std::f64::consts::SQRT_2 / 1_000.0;
+                let middle = 2f64.powi(i32::try_from(exponent).unwrap_or(i32::MAX)) * std::f64::consts::SQRT_2;
+                // A bucket reaches beyond what fell into it; no report says what was not measured. The two bounds are counted
+                // apart, so one of them may still be missing.
+                let (least, most) = (self.min_ns.load(Relaxed), self.max_ns.load(Relaxed));
+                return middle.min(most as f64).max(least.min(most) as f64) / 1_000.0;
             }
             left -= here;
         }
@@ -202,6 +206,17 @@ mod tests {
         assert!((7.0..15.0).contains(&assemble.p50_us), "{assemble:?}");
         assert!((assemble.min_us, assemble.max_us) == (10.0, 5_000.0), "{assemble:?}");
         assert_eq!(assemble.count, 100);
+    }
+
+    #[test]
+    fn no_percentile_lies_outside_of_what_was_measured() {
+        for micros in [1, 9, 17, 33, 130, 900] {
+            let stats = EngineStats::default();
+            stats.returned(Hook::Assemble, Duration::from_micros(micros));
+            let assemble = &stats.hooks()["assemble"];
+            let measured = (micros as f64, micros as f64);
+            assert_eq!((assemble.p50_us, assemble.p99_us), measured, "{assemble:?}");
+        }
     }
 
     #[test]
