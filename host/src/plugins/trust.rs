@@ -151,3 +151,47 @@ pub(super) fn check_entry(
         Isolation::Auto | Isolation::InProcess => Ok(Vec::new()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHO: Identity = Identity { uid: 1000, gid: 1000 };
+    const GOOD: Facts = Facts { uid: 1000, gid: 1000, mode: 0o755, links: 1 };
+
+    /// Checks a linked file with these facts, as a gateway that owns the folder.
+    fn code(facts: Facts) -> Option<&'static str> {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("x.so");
+        let candidate = Candidate { path: real.clone(), real, place: Place::Link };
+        let own = Identity::of_process();
+        // The folder is this process's own, so the facts are moved to its identity.
+        let moved = |id: u32, from: u32, to: u32| if id == from { to } else { id };
+        let facts = Facts { uid: moved(facts.uid, WHO.uid, own.uid), gid: moved(facts.gid, WHO.gid, own.gid), ..facts };
+        check_place(&candidate, &facts, own).err().map(|failure| failure.code)
+    }
+
+    #[test]
+    fn files_of_the_gateways_user_and_of_root_are_trusted_and_no_others() {
+        assert_eq!(code(GOOD), None);
+        assert_eq!(code(Facts { uid: 0, gid: 0, ..GOOD }), None);
+        assert_eq!(code(Facts { uid: 4242, ..GOOD }), Some(Cause::ForeignOwner.code()));
+    }
+
+    #[test]
+    fn nobody_else_may_write() {
+        assert_eq!(code(Facts { mode: 0o757, ..GOOD }), Some(Cause::LooseMode.code()));
+        assert_eq!(code(Facts { mode: 0o775, ..GOOD }), None, "the gateway's own group");
+        assert_eq!(code(Facts { mode: 0o775, gid: 4242, ..GOOD }), Some(Cause::LooseMode.code()));
+        assert_eq!(code(Facts { mode: 0o755, gid: 4242, ..GOOD }), None, "that group may only read");
+    }
+
+    #[test]
+    fn a_hint_is_a_command_to_copy() {
+        let why = WHO.loose(&Facts { mode: 0o646, ..GOOD }).unwrap();
+        assert!(why.contains("0646"), "{why}");
+        let candidate = Candidate { path: "/p/x.so".into(), real: "/p/x.so".into(), place: Place::Link };
+        let failure = check_place(&candidate, &Facts { uid: 7, ..GOOD }, WHO).unwrap_err();
+        assert!(failure.hint.contains("chown 1000 /p/x.so"), "{}", failure.hint);
+    }
+}
