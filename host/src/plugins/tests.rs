@@ -330,7 +330,8 @@ fn hash_policy_and_isolation_are_kept() {
 
     let entry = EntryConfig { sha256: Some(hash.to_uppercase()), ..EntryConfig::default() };
     bench.config.plugins.entries.insert("w".into(), entry);
-    assert_eq!(start(&bench, &["w"]).engines[0].state, OutcomeState::Registered);
+    let outcome = start(&bench, &["w"]).engines.remove(0);
+    assert_eq!(outcome.state, OutcomeState::Registered, "{outcome:?}");
     bench.config.plugins.trust_policy = TrustPolicy::Signed;
     assert_eq!(refusal(&bench).code, Cause::NotSigned.code());
 

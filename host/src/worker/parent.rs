@@ -24,7 +24,7 @@ const MAX_TALK: u64 = 4 * 1024 * 1024;
 /// How often the parent looks whether the child still lives while it says nothing.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long the parent waits for the last of a dead child's output.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The child's own variables that it needs: where the system's loader looks for libraries.
 const KEPT: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
 
@@ -176,10 +176,16 @@ impl<'a> Probe<'a> {
     fn run(mut self) -> Result<ProbeOutcome, StageFailure> {
         let end = Instant::now() + self.limit;
         let ending = self.wait(end);
+        self.conclude(ending)
+    }
+
+    fn conclude(mut self, ending: Ending) -> Result<ProbeOutcome, StageFailure> {
         self.end();
         // The pipes are closed now, unless a grandchild left the group and took them with it.
         let last = Instant::now() + LAST_WORDS;
         while self.open > 0 && !matches!(self.hear(last), Err(RecvTimeoutError::Timeout)) {}
+        // A child that is done ends at once, and its end may be seen before its last line is heard.
+        let ending = if self.done { Ending::Done } else { ending };
         self.judge(ending)
     }
 
@@ -363,4 +369,33 @@ fn signal_name(number: i32) -> String {
     ];
     let name = known.iter().find(|(signal, _)| signal.as_raw() == number);
     name.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conclude(script: &str, ending: Ending) -> Result<ProbeOutcome, StageFailure> {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = spawner::spawn(command).unwrap();
+        // The child is over before its parent begins to listen.
+        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
+        Probe::new(child, "w", Duration::from_secs(60)).conclude(ending)
+    }
+
+    #[test]
+    fn a_child_whose_end_is_seen_before_its_last_line_has_passed() {
+        let done = "printf '\\n@engineroom-probe {\"line\":\"done\"}\\n'";
+        assert!(conclude(done, Ending::Exit(0)).is_ok());
+        assert!(conclude(done, Ending::Late).is_ok());
+    }
+
+    #[test]
+    fn a_child_that_ends_without_a_last_line_has_not() {
+        let failure = conclude("echo alas >&2", Ending::Exit(0)).unwrap_err();
+        assert_eq!(failure.code, Cause::ProbeExit.code());
+        assert_eq!(failure.causes, ["the probe wrote: alas"]);
+    }
 }
