@@ -1,6 +1,7 @@
 //! Admission: the client's messages find their place in the tree, get their row ids, and are queued to the one writer.
 
 use super::TurnError;
+use super::agents::AgentRoom;
 use super::house::House;
 use super::session::{Session, State, is_role};
 use crate::transcript::reconcile::reconcile;
@@ -60,11 +61,11 @@ impl House {
                 writes.append(&mut moved);
                 head_pending = false;
             }
-            let entry = self.entry(&mut state, message, time_ms.unwrap_or(now), admission.heartbeat);
+            let entry = self.entry(&session.agent, &mut state, message, time_ms.unwrap_or(now), admission.heartbeat);
             first_new.get_or_insert(entry.id);
             state.append(entry, &mut writes)?;
         }
-        state.sync(&self.counter);
+        state.sync(&session.agent.counter);
         let first = state.last_user().or(first_new).unwrap_or(0);
         let mut admitted = Admitted { logical_id: turn_id.clone(), turn_id, first, ack: None, head_pending };
         if state.extra.ephemeral {
@@ -130,14 +131,21 @@ impl House {
     }
 
     /// A new entry behind the head.
-    pub(super) fn entry(&self, state: &mut State<'_>, message: Message, time_ms: i64, heartbeat: bool) -> Entry {
+    pub(super) fn entry(
+        &self,
+        agent: &AgentRoom,
+        state: &mut State<'_>,
+        message: Message,
+        time_ms: i64,
+        heartbeat: bool,
+    ) -> Entry {
         Entry {
             id: state.next_entry(&*self.store),
             parent: state.branch().head(),
             session: state.record().row,
             time_ms,
             flags: if heartbeat { stored_flags::HEARTBEAT } else { 0 },
-            tokens: self.counter.message(&message),
+            tokens: agent.counter.message(&message),
             digest: message.digest(),
             body: EntryBody::Message(Arc::new(message)),
         }

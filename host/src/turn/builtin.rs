@@ -85,16 +85,16 @@ impl House {
                 until,
                 token_budget: ask.token_budget,
                 force: ask.force,
-                keep_recent_tokens: self.config.compaction.keep_recent_tokens,
+                keep_recent_tokens: session.agent.compaction.keep_recent_tokens,
                 custom_instructions: ask.focus,
-                max_summary_chars: self.config.compaction.max_summary_chars,
+                max_summary_chars: session.agent.compaction.max_summary_chars,
                 must_keep_from: ask.must_keep_from,
                 deadline: ask.deadline,
             }
         };
         let tokens = session.state().projected_tokens();
         let name = session.state().extra.model_name.clone();
-        match compaction::compact(input, &*self.summarizer(name), &self.counter).await? {
+        match compaction::compact(input, &*session.agent.summarizer(name), &session.agent.counter).await? {
             Outcome::Nothing { reason } => Ok(Measured::nothing(reason, tokens)),
             Outcome::Compacted { summary, first_kept, .. } => {
                 Ok(self.write_boundary(session, summary, first_kept, ask.trigger, &ask.by))
@@ -118,7 +118,7 @@ impl House {
             let Some(kept) = view.index_of(first_kept) else {
                 return Measured::nothing("the first kept entry is not in the history", before);
             };
-            view.tokens(kept..view.len()) + u64::from(self.counter.message(&summary_message(&summary)))
+            view.tokens(kept..view.len()) + u64::from(session.agent.counter.message(&summary_message(&summary)))
         };
         if expected >= before {
             return Measured::nothing("the summary would not be smaller than what it stands for", before);
@@ -137,7 +137,7 @@ impl House {
             session: state.record().row,
             time_ms: self.clock.now_ms(),
             flags: 0,
-            tokens: self.counter.text(&summary).try_into().unwrap_or(u32::MAX),
+            tokens: session.agent.counter.text(&summary).try_into().unwrap_or(u32::MAX),
             digest: 0,
             body: EntryBody::Compaction(body),
         };
@@ -152,7 +152,7 @@ impl House {
             drop(self.store.submit(Submission { lease, writes }));
         }
         state.add_boundary(id);
-        state.sync(&self.counter);
+        state.sync(&session.agent.counter);
         Measured {
             compacted: true,
             reason: None,

@@ -53,7 +53,7 @@ impl TurnRun {
 
     async fn compact_with(&mut self, ask: Ask) -> Result<Measured, TurnError> {
         let since = Instant::now();
-        let deadline = since + Duration::from_millis(self.house.config.compaction.timeout_ms);
+        let deadline = since + Duration::from_millis(self.agent.compaction.timeout_ms);
         let engine = self.lease.engine().clone();
         let owns = engine.info().owns_compaction;
         let before = self.session.state().projected_tokens();
@@ -142,11 +142,11 @@ impl TurnRun {
 
     /// Compacts after a turn when the history grew past its threshold, so that the next turn need not wait.
     pub(super) async fn compact_ahead(&mut self) -> Result<(), TurnError> {
-        let config = self.house.config.compaction.clone();
+        let config = self.agent.compaction.clone();
         if !config.enabled || self.lease.engine().info().owns_compaction {
             return Ok(());
         }
-        let window = self.house.model.info().context_window;
+        let window = self.agent.model.info().context_window;
         let fixed = self.system_tokens + self.tool_tokens;
         let threshold = window - config.reserve_tokens.min(window / 4);
         let tokens = self.session.state().projected_tokens();
@@ -184,13 +184,13 @@ pub(super) async fn manual(house: &Arc<House>, key: &str, focus: Option<String>)
         .lease(&LeaseRequest::turn(agent, true).operation(Operation::ManualCompact))
         .map_err(TurnError::Slot)?;
     let mut run = TurnRun::operation(house.clone(), session, lease, Some(lane));
-    let window = house.model.info().context_window;
+    let window = run.agent.model.info().context_window;
     let ask = Ask {
         trigger: trigger::MANUAL,
         force: true,
         attempt: 1,
         max_attempts: 1,
-        budget: window - house.config.compaction.reserve_tokens.min(window / 4),
+        budget: window - run.agent.compaction.reserve_tokens.min(window / 4),
         focus,
     };
     let engine = run.lease.engine().id().to_owned();

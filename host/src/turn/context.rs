@@ -33,8 +33,8 @@ pub(super) async fn report(house: &Arc<House>, key: &str) -> Result<ContextRepor
     let lease = house.slot.lease(&LeaseRequest::turn(agent, true)).map_err(TurnError::Slot)?;
     let mut run = TurnRun::operation(house.clone(), session.clone(), lease, Some(lane));
     run.admitted.first = open.unwrap_or(0);
-    let info = house.model.info();
-    let limit = info.context_window.saturating_sub(house.reserve(&run.params));
+    let info = run.agent.model.info();
+    let limit = info.context_window.saturating_sub(run.agent.reserve(&run.params));
     let assembled = run.assemble(limit).await?;
     let engine = run.lease.engine().id().to_owned();
     let view = session.state().view();
@@ -73,7 +73,7 @@ pub(super) async fn report(house: &Arc<House>, key: &str) -> Result<ContextRepor
         budget: limit,
         tokens: assembled.prompt.tokens(),
         engine_estimate: run.notes.engine_estimate,
-        estimated: house.counter.estimated(),
+        estimated: run.agent.counter.estimated(),
         system_prompt_addition: assembled.prompt.system_addition().map(str::to_owned),
         volatile_prompt_addition: assembled.prompt.volatile_addition().map(str::to_owned),
         entries,

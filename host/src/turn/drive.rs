@@ -82,9 +82,10 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
     cancel.check()?;
     let mut run = TurnRun {
         services: TurnServices::new(house.clone(), session.clone()),
-        system_tokens: house.system_tokens(&incoming.system),
-        tool_tokens: house.tool_tokens(&request.params),
+        system_tokens: session.agent.system_tokens(&incoming.system),
+        tool_tokens: session.agent.tool_tokens(&request.params),
         house: house.clone(),
+        agent: session.agent.clone(),
         session,
         lease,
         cancel,
@@ -137,9 +138,9 @@ type Failed = (TurnError, Option<Head>);
 impl TurnRun {
     /// Assembles, checks, calls the model; shortens and tries again when the provider says that the prompt is too long.
     async fn call_model(&mut self, stream: bool) -> Result<ModelReply, TurnError> {
-        let window = self.house.model.info().context_window;
-        let reserve = self.house.reserve(&self.params);
-        let mut limit = self.house.counter.budget(window.saturating_sub(reserve));
+        let window = self.agent.model.info().context_window;
+        let reserve = self.agent.reserve(&self.params);
+        let mut limit = self.agent.counter.budget(window.saturating_sub(reserve));
         let mut attempts = 0;
         loop {
             let prompt = self.fitting_prompt(limit).await?;
@@ -148,7 +149,7 @@ impl TurnRun {
             let request = ModelRequest { params: self.params.clone(), messages: prompt.render(), stream };
             drop(prompt);
             let since = Instant::now();
-            let model = self.house.model.clone();
+            let model = self.agent.model.clone();
             let outcome = self.cancel.unless_fired(model.call(request)).await?;
             self.timed("model", since);
             match outcome {
@@ -188,7 +189,7 @@ impl TurnRun {
         let before = assembled.prompt.tokens();
         if before > limit {
             self.lease.engine().record_over_budget();
-            assembled.prompt.trim(limit, &self.house.counter);
+            assembled.prompt.trim(limit, &self.agent.counter);
             self.note_step("trim", before, assembled.prompt.tokens());
         }
         Ok(assembled.prompt)

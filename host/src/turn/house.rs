@@ -1,17 +1,16 @@
 //! What all turns share.
 
 use super::TurnError;
+use super::agents::{AgentRoom, AgentRooms};
 use super::clock::Clock;
 use super::lanes::Lanes;
 use super::session::Memory;
-use crate::compaction::{ModelSummarizer, NoModel, Summarizer};
 use crate::config::Config;
-use crate::model::{Model, TokenCounter};
+use crate::model::Model;
 use crate::observe::Metrics;
 use crate::slot::Slot;
 use crate::transcript::{HotSessions, Store};
-use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,16 +23,13 @@ const QUEUE_PATIENCE: Duration = Duration::from_secs(600);
 const SETTLE_PATIENCE: Duration = Duration::from_secs(2);
 /// How often marks that wait for a next turn are written without one.
 const FLUSH_EVERY: Duration = Duration::from_secs(2);
-/// Texts whose token count is remembered (system prompts, tool schemas).
-const COUNTED_TEXTS: usize = 512;
 
 /// The rooms that a turn needs, and what turns share in memory.
 pub(super) struct House {
     pub(super) config: Arc<Config>,
     pub(super) store: Arc<dyn Store>,
-    pub(super) model: Arc<dyn Model>,
     pub(super) slot: Arc<Slot>,
-    pub(super) counter: TokenCounter,
+    agents: AgentRooms,
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) lanes: Arc<Lanes>,
     pub(super) hot: HotSessions<Memory>,
@@ -46,7 +42,6 @@ pub(super) struct House {
     pub(super) metrics: Option<Arc<Metrics>>,
     /// Times of what is said.
     pub(super) clock: Clock,
-    counted: Mutex<HashMap<u128, u64>>,
 }
 
 impl House {
@@ -58,7 +53,6 @@ impl House {
         metrics: Option<Arc<Metrics>>,
         runtime: tokio::runtime::Handle,
     ) -> Arc<House> {
-        let counter = TokenCounter::for_model(&model.info().resolved);
         Arc::new(House {
             lanes: Lanes::new(config.gateway.queue_per_session, QUEUE_PATIENCE),
             hot: HotSessions::new(config.gateway.hot_sessions_bytes, {
@@ -70,14 +64,17 @@ impl House {
             stop: CancellationToken::new(),
             clock: Clock::wall(),
             metrics,
-            counted: Mutex::default(),
+            agents: AgentRooms::new(&config, model),
             config,
             store,
-            model,
             slot,
-            counter,
             runtime,
         })
+    }
+
+    /// The room of an agent: its own where the configuration has one, else the gateway's.
+    pub(super) fn agent(&self, name: &str) -> Arc<AgentRoom> {
+        self.agents.of(name)
     }
 
     /// Spawns a turn, unless the gateway stops.
@@ -154,53 +151,5 @@ impl House {
         }
         self.flush();
         quiet
-    }
-
-    /// Who writes summaries: the model, under the name that the session asked for last, or nobody.
-    pub(super) fn summarizer(&self, model_name: Option<String>) -> Box<dyn Summarizer> {
-        if self.model.info().has_llm {
-            Box::new(ModelSummarizer::new(self.model.clone(), model_name))
-        } else {
-            Box::new(NoModel)
-        }
-    }
-
-    /// Tokens that are kept free for the answer: what the client asks for, or the model's most; never more than half of the
-    /// window, respectively a quarter.
-    pub(super) fn reserve(&self, params: &serde_json::Map<String, Value>) -> u64 {
-        let info = self.model.info();
-        let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|name| params.get(*name)?.as_u64());
-        match asked {
-            Some(tokens) => tokens.min(info.context_window / 2),
-            None => info.max_output_tokens.min(info.context_window / 4),
-        }
-    }
-
-    /// Tokens of the system messages as sent; remembered, since they are the same from turn to turn.
-    pub(super) fn system_tokens(&self, system: &[Value]) -> u64 {
-        system.iter().map(|message| self.remembered(message, |message, counter| counter.json_message(message))).sum()
-    }
-
-    /// Tokens of the tool schemas.
-    pub(super) fn tool_tokens(&self, params: &serde_json::Map<String, Value>) -> u64 {
-        ["tools", "functions", "response_format"]
-            .iter()
-            .filter_map(|name| params.get(*name))
-            .map(|value| self.remembered(value, |value, counter| counter.value(value)))
-            .sum()
-    }
-
-    fn remembered(&self, value: &Value, count: impl FnOnce(&Value, &TokenCounter) -> u64) -> u64 {
-        let key = xxhash_rust::xxh3::xxh3_128(value.to_string().as_bytes());
-        if let Some(tokens) = self.counted.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return *tokens;
-        }
-        let tokens = count(value, &self.counter);
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if counted.len() >= COUNTED_TEXTS {
-            counted.clear();
-        }
-        counted.insert(key, tokens);
-        tokens
     }
 }

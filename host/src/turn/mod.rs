@@ -15,6 +15,7 @@
 //! client. A warm turn costs what is new.
 
 mod admit;
+mod agents;
 mod builtin;
 mod clock;
 mod compact;

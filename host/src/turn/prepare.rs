@@ -189,8 +189,8 @@ impl TurnRun {
         let fixed = self.system_tokens + self.tool_tokens;
         let (view, len, prompt, current) = {
             let mut state = self.session.state();
-            let window = self.house.model.info().context_window;
-            state.prune(self.house.clock.now_ms(), window, &self.house.config.pruning);
+            let window = self.agent.model.info().context_window;
+            state.prune(self.house.clock.now_ms(), window, &self.agent.pruning);
             let view = state.view();
             let len = match self.admitted.first {
                 0 => view.len(),
@@ -220,12 +220,12 @@ impl TurnRun {
             prompt,
             system_tokens: self.system_tokens,
             available_tools,
-            model: Some(self.house.model.info().resolved),
+            model: Some(self.agent.model.info().resolved),
             citations_mode: citations_mode::AUTO,
         };
         let output =
             self.segment(facts, false, move |segment| segment.assemble(&input)).await.map_err(Setback::Failed)?;
-        let prompt = Prompt::build(&self.system, fixed, &view, len, &output, &self.house.counter);
+        let prompt = Prompt::build(&self.system, fixed, &view, len, &output, &self.agent.counter);
         let history: u64 = prompt.items().iter().filter(|item| !item.current_turn).map(|item| item.tokens).sum();
         engine.record_estimate(output.estimated_tokens, history);
         self.notes.engine_estimate = output.estimated_tokens;

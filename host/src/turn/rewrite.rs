@@ -48,7 +48,7 @@ pub(super) fn rewrite(
         entry.parent = state.branch().head();
         if let Some(message) = changed.get(&old.id) {
             freed += json_len(message_of(&old)).saturating_sub(json_len(Some(message)));
-            entry.tokens = house.counter.message(message);
+            entry.tokens = session.agent.counter.message(message);
             entry.digest = message.digest();
             entry.body = EntryBody::Message(message.clone());
         }
@@ -63,7 +63,7 @@ pub(super) fn rewrite(
     state.extra.seen =
         seen.into_iter().map(|(engine, entry)| (engine, renamed.get(&entry).copied().unwrap_or(entry))).collect();
     state.find_boundaries();
-    state.sync(&house.counter);
+    state.sync(&session.agent.counter);
     if !state.extra.ephemeral {
         let lease = Some((state.record().row, house.store.lease()));
         // Under the lock: nobody else waits for it, since the lane is held.

@@ -1,6 +1,7 @@
 //! The state of one running turn.
 
 use super::admit::Admitted;
+use super::agents::AgentRoom;
 use super::clock::now_ms;
 use super::house::House;
 use super::lanes::LaneGuard;
@@ -100,6 +101,8 @@ pub(super) struct Notes {
 pub(super) struct TurnRun {
     pub(super) house: Arc<House>,
     pub(super) session: Arc<Session>,
+    /// The room of the session's agent: model, token counter, compaction and pruning.
+    pub(super) agent: Arc<AgentRoom>,
     pub(super) services: Arc<TurnServices>,
     pub(super) lease: Lease,
     pub(super) cancel: Cancel,
@@ -146,6 +149,7 @@ impl TurnRun {
         let cancel = Cancel::new(CancellationToken::new(), house.stop.clone());
         TurnRun {
             house,
+            agent: session.agent.clone(),
             session,
             services,
             lease,
@@ -190,7 +194,6 @@ impl TurnRun {
     /// What an engine is told about the session and the run.
     pub(super) fn session_facts(&self, token_budget: Option<u64>, current_tokens: Option<u64>) -> SessionFacts {
         session_facts(
-            &self.house,
             &self.session,
             &self.lease,
             Run { heartbeat: self.heartbeat, overflowed: self.overflowed, params: &self.params },
@@ -211,7 +214,7 @@ impl TurnRun {
         context.cancel = self.cancel.flag.clone();
         context.blocking = blocking;
         if blocking {
-            context.deadline = Some(Duration::from_millis(self.house.config.compaction.timeout_ms));
+            context.deadline = Some(Duration::from_millis(self.agent.compaction.timeout_ms));
         }
         let engine = self.lease.engine().clone();
         let call = engine.segment(context, work);
@@ -262,7 +265,6 @@ pub(super) struct Run<'a> {
 
 /// The facts of a session for its engine.
 pub(super) fn session_facts(
-    house: &House,
     session: &Session,
     lease: &Lease,
     run: Run<'_>,
@@ -277,7 +279,7 @@ pub(super) fn session_facts(
         thread_id: None,
         ephemeral: state.extra.ephemeral,
         heartbeat: run.heartbeat,
-        settings: Some(settings(house, lease, &run, token_budget)),
+        settings: Some(settings(&session.agent, lease, &run, token_budget)),
         prompt_cache: state.extra.cache.clone(),
         token_budget,
         current_token_count: current_tokens,
@@ -285,8 +287,8 @@ pub(super) fn session_facts(
     }
 }
 
-fn settings(house: &House, lease: &Lease, run: &Run<'_>, token_budget: Option<u64>) -> RuntimeSettings {
-    let info = house.model.info();
+fn settings(agent: &AgentRoom, lease: &Lease, run: &Run<'_>, token_budget: Option<u64>) -> RuntimeSettings {
+    let info = agent.model.info();
     let requested = run.params.get("model").and_then(Value::as_str).map(str::to_owned).or(info.requested);
     let degraded = lease.degraded();
     let degraded_reason = match &degraded {

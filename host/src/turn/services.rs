@@ -222,18 +222,18 @@ impl HostServices for TurnServices {
             | service::STORE
             | service::SESSIONS
             | service::MEMORY => true,
-            service::LLM => self.house.model.info().has_llm,
+            service::LLM => self.session.agent.model.info().has_llm,
             _ => false,
         }
     }
 
     fn count_tokens(&self, _scope: &CallScope<'_>, text: &str) -> Result<TokenCount, ServiceError> {
-        let counter = &self.house.counter;
+        let counter = &self.session.agent.counter;
         Ok(TokenCount { tokens: counter.text(text), estimated: counter.estimated() })
     }
 
     fn llm_complete(&self, scope: &CallScope<'_>, request: LlmRequest) -> Result<LlmResponse, ServiceError> {
-        let info = self.house.model.info();
+        let info = self.session.agent.model.info();
         if !info.has_llm {
             return Err(ServiceError::unavailable("llm.complete"));
         }
@@ -242,7 +242,7 @@ impl HostServices for TurnServices {
         {
             return Err(refused("another model needs the grant llm-model-override in the plugin's entry"));
         }
-        let call = llm::complete(self.house.model.clone(), request, scope.session.agent.clone());
+        let call = llm::complete(self.session.agent.model.clone(), request, scope.session.agent.clone());
         self.wait(scope, call)?
     }
 

@@ -1,6 +1,7 @@
 //! What a turn knows of its session: the hot session of the transcript with the projection of it, and what engines saw.
 
 use super::TurnError;
+use super::agents::AgentRoom;
 use super::house::House;
 use crate::compaction::{Projection, ProjectionPolicy, View};
 use crate::model::TokenCounter;
@@ -94,6 +95,8 @@ enum Place {
 pub(super) struct Session {
     /// Its key; `None` when ephemeral.
     pub(super) key: Option<Arc<str>>,
+    /// The room of its agent.
+    pub(super) agent: Arc<AgentRoom>,
     place: Place,
 }
 
@@ -112,7 +115,7 @@ impl House {
     pub(super) async fn open(self: &Arc<House>, key: &str, create: bool) -> Result<Arc<Session>, TurnError> {
         let name: Arc<str> = Arc::from(key);
         if let Some(handle) = self.hot.warm(key) {
-            let session = Session { key: Some(name.clone()), place: Place::Stored(handle) };
+            let session = self.session_of(name.clone(), handle);
             let usable = {
                 let state = session.state();
                 state.extra.ready && (create || state.is_stored())
@@ -128,8 +131,8 @@ impl House {
             } else {
                 house.hot.load(&*house.store, &name)?.ok_or_else(|| TurnError::NoSession { key: name.to_string() })?
             };
-            let session = Session { key: Some(name.clone()), place: Place::Stored(handle) };
-            session.state().make_ready(&*house.store, &house.counter)?;
+            let session = house.session_of(name.clone(), handle);
+            session.state().make_ready(&*house.store, &session.agent.counter)?;
             if !create && !session.state().is_stored() {
                 return Err(TurnError::NoSession { key: name.to_string() });
             }
@@ -142,7 +145,14 @@ impl House {
     pub(super) fn ephemeral(&self) -> Arc<Session> {
         let record = SessionRecord::new(self.store.next_session(), "", self.clock.now_ms());
         let memory = Memory::new(self.store.clone(), &record, true);
-        Arc::new(Session { key: None, place: Place::Ephemeral(Box::new(Mutex::new(HotSession::new(record, memory)))) })
+        let agent = self.agent(&record.agent);
+        let place = Place::Ephemeral(Box::new(Mutex::new(HotSession::new(record, memory))));
+        Arc::new(Session { key: None, agent, place })
+    }
+
+    fn session_of(&self, key: Arc<str>, handle: HotHandle<Memory>) -> Session {
+        let agent = self.agent(&handle.lock().record().agent);
+        Session { key: Some(key), agent, place: Place::Stored(handle) }
     }
 }
 

@@ -48,7 +48,8 @@ impl TurnRun {
         let ack = {
             let mut state = self.session.state();
             let mut writes = std::mem::take(&mut state.extra.deferred);
-            let entry = self.house.entry(&mut state, reply.message, self.house.clock.now_ms(), self.heartbeat);
+            let entry =
+                self.house.entry(&self.agent, &mut state, reply.message, self.house.clock.now_ms(), self.heartbeat);
             let id = entry.id;
             state.append(entry, &mut writes)?;
             if state.extra.ephemeral {
@@ -157,7 +158,7 @@ impl TurnRun {
         state.extra.last_call_ms = Some(touched);
         let Some(usage) = usage else { return };
         if let Some(prompt) = usage.prompt_tokens {
-            self.house.counter.calibrate(self.notes.prompt_tokens, prompt);
+            self.agent.counter.calibrate(self.notes.prompt_tokens, prompt);
         }
         let previous = state.extra.cache.as_ref().and_then(|cache| cache.cache_read);
         state.extra.cache = Some(PromptCacheFacts {
@@ -176,7 +177,7 @@ impl TurnRun {
     /// What follows an answer, off the reply's path and before the lane is free: the engine takes the turn over, maintains, and
     /// the history is compacted ahead of the next turn. Nothing here can change the reply.
     pub(super) async fn hand_over(&mut self) {
-        self.session.state().sync(&self.house.counter);
+        self.session.state().sync(&self.agent.counter);
         // From here on the client may be gone: only a stop of the gateway cancels.
         self.cancel.only_stop();
         self.services.set_fence(0);

@@ -1,0 +1,98 @@
+//! What belongs to one agent: its model, how that model's tokens are counted, and how its history is compacted and pruned.
+//!
+//! Every session has an agent, `main` unless its key names another (`agent:NAME:…`). A turn asks the session's room and never
+//! the gateway's configuration, so that an override counts everywhere or nowhere.
+
+use crate::compaction::{ModelSummarizer, NoModel, Summarizer};
+use crate::config::{CompactionConfig, Config, PruningConfig};
+use crate::model::{Model, TokenCounter};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Texts whose token count is remembered (system prompts, tool schemas).
+const COUNTED_TEXTS: usize = 512;
+
+/// The room of one agent.
+pub(super) struct AgentRoom {
+    pub(super) model: Arc<dyn Model>,
+    pub(super) counter: TokenCounter,
+    pub(super) compaction: CompactionConfig,
+    pub(super) pruning: PruningConfig,
+    counted: Mutex<HashMap<u128, u64>>,
+}
+
+/// The rooms of all agents.
+pub(super) struct AgentRooms {
+    /// Every agent that the configuration says nothing of.
+    default: Arc<AgentRoom>,
+    named: HashMap<String, Arc<AgentRoom>>,
+}
+
+impl AgentRooms {
+    pub(super) fn new(config: &Config, model: Arc<dyn Model>) -> AgentRooms {
+        let counter = TokenCounter::for_model(&model.info().resolved);
+        let default = Arc::new(AgentRoom {
+            model,
+            counter,
+            compaction: config.compaction.clone(),
+            pruning: config.pruning.clone(),
+            counted: Mutex::default(),
+        });
+        AgentRooms { default, named: HashMap::new() }
+    }
+
+    pub(super) fn of(&self, agent: &str) -> Arc<AgentRoom> {
+        self.named.get(agent).unwrap_or(&self.default).clone()
+    }
+}
+
+impl AgentRoom {
+    /// Who writes summaries: the model, under the name that the session asked for last, or nobody.
+    pub(super) fn summarizer(&self, model_name: Option<String>) -> Box<dyn Summarizer> {
+        if self.model.info().has_llm {
+            Box::new(ModelSummarizer::new(self.model.clone(), model_name))
+        } else {
+            Box::new(NoModel)
+        }
+    }
+
+    /// Tokens that are kept free for the answer: what the client asks for, or the model's most; never more than half of the
+    /// window, respectively a quarter.
+    pub(super) fn reserve(&self, params: &Map<String, Value>) -> u64 {
+        let info = self.model.info();
+        let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|name| params.get(*name)?.as_u64());
+        match asked {
+            Some(tokens) => tokens.min(info.context_window / 2),
+            None => info.max_output_tokens.min(info.context_window / 4),
+        }
+    }
+
+    /// Tokens of the system messages as sent; remembered, since they are the same from turn to turn.
+    pub(super) fn system_tokens(&self, system: &[Value]) -> u64 {
+        system.iter().map(|message| self.remembered(message, |message, counter| counter.json_message(message))).sum()
+    }
+
+    /// Tokens of the tool schemas.
+    pub(super) fn tool_tokens(&self, params: &Map<String, Value>) -> u64 {
+        ["tools", "functions", "response_format"]
+            .iter()
+            .filter_map(|name| params.get(*name))
+            .map(|value| self.remembered(value, |value, counter| counter.value(value)))
+            .sum()
+    }
+
+    fn remembered(&self, value: &Value, count: impl FnOnce(&Value, &TokenCounter) -> u64) -> u64 {
+        let key = xxhash_rust::xxh3::xxh3_128(value.to_string().as_bytes());
+        if let Some(tokens) = self.counted.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return *tokens;
+        }
+        let tokens = count(value, &self.counter);
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.len() >= COUNTED_TEXTS {
+            counted.clear();
+        }
+        counted.insert(key, tokens);
+        tokens
+    }
+}
