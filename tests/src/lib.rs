@@ -12,10 +12,12 @@ mod chaos;
 mod client;
 mod gateway;
 pub mod model;
+mod recorder;
 mod setup;
 
 pub use build::{Built, built};
 pub use client::{Answer, Client};
 pub use gateway::Gateway;
 pub use model::MockModel;
+pub use recorder::Calls;
 pub use setup::{Cli, Setup, library_name};

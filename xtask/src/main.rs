@@ -1,6 +1,7 @@
 //! The project's own chores. `cargo xtask` lists them.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
+mod conform;
 mod licences;
 mod run;
 mod smoke;
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         "run" => run::run(&rest),
         "test" => test::test(&rest),
         "lint" => test::lint(),
+        "conform" => conform::conform(&rest),
         "smoke" => smoke::smoke(),
         "licences" => licences::check(),
         other => {
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
                  run [ARGS]   build all, put the bundled engine into plugins/, start the gateway (ARGS go to `engineroom gateway`)\n  \
                  test [ARGS]  every test of the workspace (ARGS go to `cargo test`)\n  \
                  lint         rustfmt, clippy and rustdoc, warnings are errors\n  \
+                 conform [LINES]  break lines of docs/conformance.md and see that their tests notice (without LINES: today's part)\n  \
                  smoke        start what `run` starts, hold a conversation with it, stop it\n  \
                  licences     check every dependency's licence"
             );
