@@ -23,7 +23,6 @@ pub(super) async fn run(context: &Context, args: ChatArgs) -> Result<Verdict, Cl
 async fn talk(context: &Context, house: &House<'_>, args: ChatArgs) -> Result<(), CliError> {
     let out = context.out;
     let mut session = args.session;
-    let model = context.model_name(args.model);
     out.aside(&format!("{}; session {session}; /help for more", engine_line(house).await?));
     let mut lines = Lines::new(context)?;
     loop {
@@ -58,7 +57,7 @@ async fn talk(context: &Context, house: &House<'_>, args: ChatArgs) -> Result<()
             _ => {
                 let ask = Ask {
                     session: Some(session.clone()),
-                    model: model.clone(),
+                    model: context.model_name(args.model.clone(), Some(&session)),
                     system: args.system.clone(),
                     text: text.to_owned(),
                     idempotency_key: None,

@@ -8,6 +8,7 @@ use super::running::{self, Running};
 use crate::api::{self, Api};
 use crate::config::{self, Config, Loaded, Overrides, SlotsConfig, Source};
 use crate::gateway::Gateway;
+use crate::slot::MAIN_AGENT;
 use crate::transcript;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,9 +97,11 @@ impl Context {
         Ok(House { door, gateway: Some(gateway), context: self })
     }
 
-    /// The model to name in a request.
-    pub(super) fn model_name(&self, given: Option<String>) -> String {
-        given.or_else(|| self.config().model.model.clone()).unwrap_or_else(|| self.config().model.provider.clone())
+    /// The model to name in a request for a session.
+    pub(super) fn model_name(&self, given: Option<String>, session: Option<&str>) -> String {
+        let agent = session.map_or(MAIN_AGENT, transcript::agent_of_key);
+        let model = self.config().model_of(agent);
+        given.or_else(|| model.model.clone()).unwrap_or_else(|| model.provider.clone())
     }
 
     /// The variable or flag that sets a key in place of the file, if there is one.

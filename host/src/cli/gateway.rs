@@ -91,7 +91,7 @@ fn greet(context: &Context, gateway: &Gateway, address: SocketAddr) {
     let out = context.out;
     let status = gateway.slot.status();
     let config = context.config();
-    let curl = curl(address, &context.model_name(None), config.gateway.auth_token_env.as_deref());
+    let curl = curl(address, &context.model_name(None, None), config.gateway.auth_token_env.as_deref());
     if out.is_json() {
         out.document(&json!({
             "address": format!("http://{address}"),

@@ -22,8 +22,8 @@ pub(super) async fn run(context: &Context, args: TurnArgs) -> Result<Verdict, Cl
     let out = context.out;
     let house = context.open().await?;
     let ask = Ask {
+        model: context.model_name(args.model, args.session.as_deref()),
         session: args.session,
-        model: context.model_name(args.model),
         system: args.system,
         text,
         idempotency_key: args.idempotency_key,

@@ -20,7 +20,7 @@ pub use settings::DEADLINE_NAMES;
 pub use types::*;
 
 use read::Reader;
-use settings::{DEADLINES, SETTINGS};
+use settings::{AGENTS, DEADLINES, SETTINGS};
 use std::path::{Path, PathBuf};
 
 /// Name of the file that is read from the working folder when no other is named.
@@ -103,6 +103,7 @@ pub fn load_from(
     for (flag, key, value) in &overrides.0 {
         reader.flag(key, value, flag, working);
     }
+    reader.agents();
     check_whole(&mut reader);
     let Reader { config, places, problems, .. } = reader;
     if !problems.is_empty() {
@@ -130,16 +131,29 @@ fn check_whole(reader: &mut Reader<'_>) {
             Some("name the variable that holds the token in gateway.auth_token_env, or listen on 127.0.0.1".into()),
         );
     }
-    let model = &reader.config.model;
-    if model.max_output_tokens >= model.context_window {
-        let named = ["model.max_output_tokens", "model.context_window"].iter().find_map(|key| reader.places.get(*key));
-        let place = named.cloned().unwrap_or_else(|| reader.place(None));
-        let message = format!(
-            "model.max_output_tokens ({}) must be smaller than model.context_window ({})",
-            model.max_output_tokens, model.context_window
-        );
-        reader.problem(Problem::WRONG_VALUE, place, message, None);
+    let gateway = reader.config.model.clone();
+    check_model(reader, "", &gateway);
+    let own = reader.config.agents.iter().filter_map(|(id, agent)| Some((id.clone(), agent.model.clone()?)));
+    for (id, model) in own.collect::<Vec<_>>() {
+        // One that only inherits the mistake is not told of it again.
+        if (model.max_output_tokens, model.context_window) != (gateway.max_output_tokens, gateway.context_window) {
+            check_model(reader, &format!("{AGENTS}.{id}."), &model);
+        }
     }
+}
+
+/// `front`: what stands before `model` in the dotted keys.
+fn check_model(reader: &mut Reader<'_>, front: &str, model: &ModelConfig) {
+    if model.max_output_tokens < model.context_window {
+        return;
+    }
+    let keys = [format!("{front}model.max_output_tokens"), format!("{front}model.context_window")];
+    let place = keys.iter().find_map(|key| reader.places.get(key)).cloned().unwrap_or_else(|| reader.place(None));
+    let message = format!(
+        "{} ({}) must be smaller than {} ({})",
+        keys[0], model.max_output_tokens, keys[1], model.context_window
+    );
+    reader.problem(Problem::WRONG_VALUE, place, message, None);
 }
 
 /// The user's state folder: `$XDG_STATE_HOME/engineroom` or `~/.local/state/engineroom`; on macOS
@@ -191,15 +205,20 @@ fn entry_value(config: &Config, rest: &str) -> serde_json::Value {
 }
 
 fn agent_value(config: &Config, rest: &str) -> serde_json::Value {
-    let (id, field) = match rest.rsplit_once('.') {
-        Some((front, field)) => (front.strip_suffix(".slots").unwrap_or(front), field),
-        None => return serde_json::Value::Null,
-    };
-    let Some(agent) = config.agents.get(id) else { return serde_json::Value::Null };
-    match field {
-        "contextEngine" => serde_json::json!(agent.slots.context_engine),
-        "memory" => serde_json::json!(agent.slots.memory),
-        _ => serde_json::json!(agent.workspace_dir),
+    // An id may hold dots itself.
+    let known = config.agents.iter().filter_map(|(id, agent)| {
+        let key = rest.strip_prefix(id.as_str())?.strip_prefix('.')?;
+        Some((id, agent, key))
+    });
+    let Some((id, agent, key)) = known.max_by_key(|(id, ..)| id.len()) else { return serde_json::Value::Null };
+    match key {
+        "slots.contextEngine" => serde_json::json!(agent.slots.context_engine),
+        "slots.memory" => serde_json::json!(agent.slots.memory),
+        "workspace_dir" => serde_json::json!(agent.workspace_dir),
+        key => match SETTINGS.iter().find(|setting| setting.key == key) {
+            Some(setting) => (setting.show)(&read::as_agent(config, id)),
+            None => serde_json::Value::Null,
+        },
     }
 }
 

@@ -3,8 +3,8 @@
 use super::error::{Place, Problem};
 use super::given::{Given, Raw, Wrong, nearest};
 use super::settings::{
-    AGENT_KEYS, AGENTS, DEADLINE_NAMES, DEADLINES, ENTRIES, ENTRY_KEYS, GRANTS, LIMIT_KEYS, SETTINGS, SLOT_KEYS,
-    children, is_section, variable,
+    AGENT_KEYS, AGENT_SECTIONS, AGENTS, DEADLINE_NAMES, DEADLINES, ENTRIES, ENTRY_KEYS, GRANTS, LIMIT_KEYS, SETTINGS,
+    SLOT_KEYS, children, is_section, variable,
 };
 use super::types::{AgentConfig, Config, EntryConfig, Isolation};
 use std::collections::BTreeMap;
@@ -21,15 +21,26 @@ pub(super) struct Reader<'a> {
     /// Where each value was set last, by dotted key.
     pub(super) places: BTreeMap<String, Place>,
     pub(super) problems: Vec<Problem>,
+    /// What agents set over the gateway's sections: taken when every source of those was read.
+    overrides: Vec<Override>,
     /// The text of the file, for lines and columns.
     text: &'a str,
     /// The folder of the file.
     base: &'a Path,
 }
 
+/// A setting of one agent.
+struct Override {
+    agent: String,
+    /// Dotted key of the setting that it is over.
+    key: String,
+    item: Item,
+    place: Place,
+}
+
 impl<'a> Reader<'a> {
     pub(super) fn new(config: Config, text: &'a str, base: &'a Path) -> Reader<'a> {
-        Reader { config, places: BTreeMap::new(), problems: Vec::new(), text, base }
+        Reader { config, places: BTreeMap::new(), problems: Vec::new(), overrides: Vec::new(), text, base }
     }
 
     /// Reads the whole file.
@@ -229,10 +240,52 @@ impl<'a> Reader<'a> {
                         self.agent_slots(&dotted, slots, &mut agent);
                     }
                 }
+                section if AGENT_SECTIONS.contains(&section) => {
+                    if let Some(inner) = self.table(&dotted, item, key_span) {
+                        self.agent_section(&dotted, id, section, inner);
+                    }
+                }
                 _ => self.unknown_of(path, name, key_span, &AGENT_KEYS),
             }
         }
         self.config.agents.insert(id.to_owned(), agent);
+    }
+
+    /// A section of one agent: any key of the gateway's section of that name.
+    fn agent_section(&mut self, path: &str, agent: &str, section: &str, table: &dyn TableLike) {
+        for (name, item) in table.iter() {
+            let (dotted, key) = (format!("{path}.{name}"), format!("{section}.{name}"));
+            let key_span = table.key(name).and_then(toml_edit::Key::span);
+            if is_section(&key) {
+                if let Some(inner) = self.table(&dotted, item, key_span) {
+                    self.agent_section(&dotted, agent, &key, inner);
+                }
+            } else if SETTINGS.iter().any(|setting| setting.key == key) {
+                let place = self.place(item.span().or(key_span));
+                self.overrides.push(Override { agent: agent.to_owned(), key, item: item.clone(), place });
+            } else {
+                let known = children(section);
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                self.unknown_of(path, name, key_span, &known);
+            }
+        }
+    }
+
+    /// Gives every agent its sections: what it sets, and the gateway's values, as they are by now, for the rest.
+    pub(super) fn agents(&mut self) {
+        for given in std::mem::take(&mut self.overrides) {
+            let Some(setting) = SETTINGS.iter().find(|setting| setting.key == given.key) else { continue };
+            let mut scratch = as_agent(&self.config, &given.agent);
+            let outcome = (setting.apply)(&mut scratch, Given { raw: Raw::Toml(&given.item), base: self.base });
+            if let Some(agent) = self.config.agents.get_mut(&given.agent) {
+                match given.key.split('.').next() {
+                    Some("model") => agent.model = Some(scratch.model),
+                    Some("compaction") => agent.compaction = Some(scratch.compaction),
+                    _ => agent.pruning = Some(scratch.pruning),
+                }
+            }
+            self.took(&format!("{AGENTS}.{}.{}", given.agent, given.key), given.place, outcome);
+        }
     }
 
     fn agent_slots(&mut self, path: &str, table: &dyn TableLike, agent: &mut AgentConfig) {
@@ -274,6 +327,16 @@ impl<'a> Reader<'a> {
 
     pub(super) fn problem(&mut self, code: &'static str, place: Place, message: String, hint: Option<String>) {
         self.problems.push(Problem { code, place, message, hint });
+    }
+}
+
+/// The configuration as one agent's sessions see it.
+pub(super) fn as_agent(config: &Config, agent: &str) -> Config {
+    Config {
+        model: config.model_of(agent).clone(),
+        compaction: config.compaction_of(agent).clone(),
+        pruning: config.pruning_of(agent).clone(),
+        ..config.clone()
     }
 }
 

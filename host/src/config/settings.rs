@@ -132,7 +132,9 @@ pub(super) const LIMIT_KEYS: [&str; 4] = ["memory_mb", "cpu_seconds", "open_file
 /// Capabilities that an operator can grant.
 pub(super) const GRANTS: [&str; 3] = ["sessions", "memory-append", "llm-model-override"];
 /// Keys of `[agents.ID]`.
-pub(super) const AGENT_KEYS: [&str; 2] = ["slots", "workspace_dir"];
+pub(super) const AGENT_KEYS: [&str; 5] = ["slots", "workspace_dir", "model", "compaction", "pruning"];
+/// Sections that an agent may have of its own, over those of the gateway.
+pub(super) const AGENT_SECTIONS: [&str; 3] = ["model", "compaction", "pruning"];
 /// Keys of `[agents.ID.slots]`.
 pub(super) const SLOT_KEYS: [&str; 2] = ["contextEngine", "memory"];
 

@@ -253,6 +253,48 @@ fn entries_and_agents_are_read_whole() {
 }
 
 #[test]
+fn an_agent_inherits_what_it_does_not_set_whatever_source_that_came_from() {
+    let loaded = load_text(
+        "[model]\ncontext_window = 64000\nmax_output_tokens = 900\n[compaction]\nkeep_recent_tokens = 7\n\
+         [agents.support.model]\ncontext_window = 8000\n[agents.support.compaction]\nreserve_tokens = 5\n\
+         [agents.\"a.b\".pruning]\nttl = \"1m\"\n",
+        &[("ENGINEROOM_MODEL_TIMEOUT_MS", "77"), ("ENGINEROOM_MODEL_CONTEXT_WINDOW", "32000")],
+        &[],
+    )
+    .unwrap();
+    let config = &loaded.config;
+    let support = config.model_of("support");
+    assert_eq!((support.context_window, support.max_output_tokens, support.timeout_ms), (8_000, 900, 77));
+    assert_eq!(config.model.context_window, 32_000);
+    let compaction = config.compaction_of("support");
+    assert_eq!((compaction.reserve_tokens, compaction.keep_recent_tokens), (5, 7));
+    assert_eq!((config.pruning_of("a.b").ttl_ms, config.pruning_of("support").ttl_ms), (60_000, 300_000));
+    assert_eq!(config.model_of("other"), &config.model);
+    let of = |key: &str| {
+        loaded.origins.iter().find(|origin| origin.key == key).map(|o| (o.value.clone(), o.source.to_string()))
+    };
+    assert_eq!(of("agents.support.model.context_window"), Some((8_000.into(), "file:7".into())));
+    assert_eq!(of("agents.a.b.pruning.ttl"), Some((60_000.into(), "file:11".into())));
+}
+
+#[test]
+fn a_wrong_setting_of_an_agent_is_named_with_its_place() {
+    check(
+        "[agents.support.model]\ncontext_windw = 1\n",
+        &["CE110 2:1 unknown key agents.support.model.context_windw → did you mean context_window?"],
+    );
+    check(
+        "[agents.support.compaction]\nenabled = 1\n",
+        &["CE111 2:11 agents.support.compaction.enabled must be true or false, is an integer"],
+    );
+    check(
+        "[agents.support.model]\nmax_output_tokens = 200000\n",
+        &["CE112 2:21 agents.support.model.max_output_tokens (200000) must be smaller than \
+           agents.support.model.context_window (128000)"],
+    );
+}
+
+#[test]
 fn a_missing_default_file_is_noted_and_a_missing_named_one_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let none = |_: &str| None;

@@ -212,9 +212,30 @@ pub struct AgentConfig {
     pub slots: SlotsConfig,
     /// Workspace folder.
     pub workspace_dir: Option<PathBuf>,
+    /// `[agents.ID.model]` over `[model]`; `None` when the agent says nothing of its own.
+    pub model: Option<ModelConfig>,
+    /// `[agents.ID.compaction]` over `[compaction]`; `None` when the agent says nothing of its own.
+    pub compaction: Option<CompactionConfig>,
+    /// `[agents.ID.pruning]` over `[pruning]`; `None` when the agent says nothing of its own.
+    pub pruning: Option<PruningConfig>,
 }
 
 impl Config {
+    /// The model of an agent.
+    pub fn model_of(&self, agent: &str) -> &ModelConfig {
+        self.agents.get(agent).and_then(|agent| agent.model.as_ref()).unwrap_or(&self.model)
+    }
+
+    /// How the history of an agent's sessions is compacted.
+    pub fn compaction_of(&self, agent: &str) -> &CompactionConfig {
+        self.agents.get(agent).and_then(|agent| agent.compaction.as_ref()).unwrap_or(&self.compaction)
+    }
+
+    /// How old tool results of an agent's sessions are pruned.
+    pub fn pruning_of(&self, agent: &str) -> &PruningConfig {
+        self.agents.get(agent).and_then(|agent| agent.pruning.as_ref()).unwrap_or(&self.pruning)
+    }
+
     /// Every default, for a file at `path` (which need not exist): loopback, offline model, `legacy`.
     pub fn defaults(path: PathBuf) -> Config {
         let base = path.parent().map(PathBuf::from).unwrap_or_default();

@@ -7,7 +7,7 @@
 
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
-use crate::model::{self, Model, ModelError};
+use crate::model::{Model, Models, ModelsError};
 use crate::observe::Metrics;
 use crate::slot::Slot;
 use crate::transcript::{self, Store, StoreError};
@@ -24,7 +24,7 @@ pub struct Gateway {
     pub config: Arc<Config>,
     /// The transcript.
     pub store: Arc<dyn Store>,
-    /// The model in use.
+    /// The model of `[model]`; agents may have their own.
     pub model: Arc<dyn Model>,
     /// Who serves.
     pub slot: Arc<Slot>,
@@ -46,8 +46,8 @@ pub enum GatewayError {
     #[error("the transcript cannot be opened")]
     Store(#[source] StoreError),
     /// The model is not configured rightly.
-    #[error("the model cannot be used")]
-    Model(#[source] ModelError),
+    #[error("a model cannot be used")]
+    Model(#[source] ModelsError),
     /// The system gives no thread.
     #[error("a thread could not be started: {0}")]
     Thread(String),
@@ -57,7 +57,7 @@ impl Diagnostic for GatewayError {
     fn code(&self) -> &'static str {
         match self {
             GatewayError::Store(error) => error.code(),
-            GatewayError::Model(error) => error.code(),
+            GatewayError::Model(error) => error.source.code(),
             GatewayError::Thread(_) => "CE690",
         }
     }
@@ -65,7 +65,7 @@ impl Diagnostic for GatewayError {
     fn hint(&self) -> Option<String> {
         match self {
             GatewayError::Store(error) => error.hint(),
-            GatewayError::Model(error) => error.hint(),
+            GatewayError::Model(error) => error.source.hint(),
             GatewayError::Thread(_) => Some("raise the limit of threads and processes of this user".into()),
         }
     }
@@ -89,19 +89,20 @@ impl Gateway {
     ///
     /// [`GatewayError`]. An engine that cannot be loaded is no error: it is out, with its reason in [`Slot::status`].
     pub async fn start(config: Config) -> Result<Gateway, GatewayError> {
-        let model = model::from_config(&config.model).map_err(GatewayError::Model)?;
-        Gateway::start_with(config, model).await
+        let models = Models::from_config(&config).map_err(GatewayError::Model)?;
+        Gateway::start_with(config, models).await
     }
 
-    /// The same with a model that is given, whatever the configuration names.
+    /// The same with models that are given, whatever the configuration names.
     ///
     /// # Errors
     ///
     /// As [`Gateway::start`].
-    pub async fn start_with(config: Config, model: Arc<dyn Model>) -> Result<Gateway, GatewayError> {
+    pub async fn start_with(config: Config, models: impl Into<Models>) -> Result<Gateway, GatewayError> {
         let started = Instant::now();
         let metrics = Arc::new(Metrics::new());
-        let model = model::metered(model, metrics.clone());
+        let models = models.into().metered(&metrics);
+        let model = models.default_model().clone();
         let config = Arc::new(config);
         let runtime = tokio::runtime::Handle::current();
         let (store, slot) = {
@@ -115,7 +116,7 @@ impl Gateway {
             })
             .await??
         };
-        let turns = Turns::counted(config.clone(), store.clone(), model.clone(), slot.clone(), metrics.clone());
+        let turns = Turns::counted(config.clone(), store.clone(), models, slot.clone(), metrics.clone());
         let start_took = started.elapsed();
         metrics.started(start_took);
         Ok(Gateway { config, store, model, slot, turns, metrics, started, start_took })

@@ -6,6 +6,7 @@
 mod classify;
 mod error;
 mod metered;
+mod models;
 mod offline;
 mod openai;
 mod reply;
@@ -16,6 +17,7 @@ mod tokens;
 pub use classify::{ProviderSaid, classify};
 pub use error::{ModelError, Phase};
 pub use metered::metered;
+pub use models::{Models, ModelsError};
 pub use offline::{OFFLINE_MODEL, OfflineModel};
 pub use openai::OpenAiModel;
 pub use reply::{Accumulator, Reply, reply_of, usage_only, wants_usage};

@@ -30,9 +30,12 @@ const SERVICE_ERRORS_MAX: u64 = 3;
 pub(crate) struct Deadlines([Duration; HOOKS]);
 
 impl Deadlines {
-    /// The defaults, overridden by `[plugins.deadlines]`; `compact` takes the safety deadline of `[compaction]`.
+    /// The defaults, overridden by `[plugins.deadlines]`; `compact` takes the safety deadline of `[compaction]`, the longest
+    /// of all agents': each turn shortens it to its own agent's.
     pub(crate) fn from_config(cfg: &Config) -> Deadlines {
-        Deadlines::new(&cfg.plugins.deadlines, Duration::from_millis(cfg.compaction.timeout_ms.max(1)))
+        let agents = cfg.agents.values().filter_map(|agent| Some(agent.compaction.as_ref()?.timeout_ms));
+        let compact = agents.fold(cfg.compaction.timeout_ms, u64::max);
+        Deadlines::new(&cfg.plugins.deadlines, Duration::from_millis(compact.max(1)))
     }
 
     /// The defaults, overridden by `configured`, which is keyed by hook; ms.

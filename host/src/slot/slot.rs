@@ -9,7 +9,7 @@ use super::latch::Quarantine;
 use super::lease::{ExecutionHost, Lease, LeaseRequest};
 use super::registry::{Owners, RegisterError};
 use super::services::NoServices;
-use crate::config::{Config, OnFailure};
+use crate::config::{Config, ModelConfig, OnFailure};
 use crate::plugins::{PluginReport, RawFactory};
 use engine_abi::wire::capability;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,8 @@ pub struct Slot {
     pub(crate) chain: Vec<String>,
     pub(crate) agents: BTreeMap<String, Vec<String>>,
     pub(crate) host: ExecutionHost,
+    /// The same for agents with a model of their own: what it offers depends on the model.
+    agent_hosts: BTreeMap<String, ExecutionHost>,
     pub(crate) deadlines: Deadlines,
     pub(crate) known: RwLock<BTreeMap<String, Known>>,
     owners: Mutex<Owners>,
@@ -64,7 +66,12 @@ impl Slot {
                 .filter(|(_, agent)| !agent.slots.context_engine.is_empty())
                 .map(|(id, agent)| (id.clone(), chain(&agent.slots.context_engine)))
                 .collect(),
-            host: embedded_host(config),
+            host: embedded_host(&config.model),
+            agent_hosts: config
+                .agents
+                .iter()
+                .filter_map(|(id, agent)| Some((id.clone(), embedded_host(agent.model.as_ref()?))))
+                .collect(),
             deadlines: Deadlines::from_config(config),
             known: RwLock::default(),
             owners: Mutex::default(),
@@ -131,7 +138,9 @@ impl Slot {
 
     /// The host's table of an owner; the same for all its engines.
     pub(crate) fn host_table(&self, owner: &str, grants: &[String]) -> HostTable {
-        let llm = self.host.capabilities & capability::RUNTIME_LLM_COMPLETE != 0;
+        // Offered when some agent's model can; a call for another agent's session is refused when it is made.
+        let hosts = std::iter::once(&self.host).chain(self.agent_hosts.values());
+        let llm = hosts.fold(0, |all, host| all | host.capabilities) & capability::RUNTIME_LLM_COMPLETE != 0;
         let mut tables: MutexGuard<'_, _> = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         *tables.entry(owner.to_owned()).or_insert_with(|| HostTable::leak(owner, grants, llm))
     }
@@ -185,7 +194,7 @@ impl Slot {
     /// [`SlotError::HostRequirement`] when the first engine that could serve requires what the host has not, and
     /// [`SlotError::Strict`] when none can serve and the policy is strict.
     pub fn lease(&self, request: &LeaseRequest) -> Result<Lease, SlotError> {
-        let host = request.host.as_ref().unwrap_or(&self.host);
+        let host = request.host.as_ref().unwrap_or_else(|| self.host_of(&request.agent));
         let ids = self.candidates_of(&request.agent);
         let mut lease = Lease::empty(ids.first().copied().unwrap_or(LEGACY), self.strict());
         for id in ids {
@@ -255,6 +264,11 @@ impl Slot {
         }
     }
 
+    /// The host that executes an agent's runs.
+    fn host_of(&self, agent: &str) -> &ExecutionHost {
+        self.agent_hosts.get(agent).unwrap_or(&self.host)
+    }
+
     /// The embedded host of this gateway and its capabilities.
     pub fn host(&self) -> &ExecutionHost {
         &self.host
@@ -285,13 +299,13 @@ fn chain(value: &[String]) -> Vec<String> {
     chain
 }
 
-fn embedded_host(config: &Config) -> ExecutionHost {
+fn embedded_host(model: &ModelConfig) -> ExecutionHost {
     let always = capability::BOOTSTRAP
         | capability::ASSEMBLE_BEFORE_PROMPT
         | capability::AFTER_TURN
         | capability::MAINTAIN
         | capability::COMPACT;
-    let llm = if config.model.provider == "offline" { 0 } else { capability::RUNTIME_LLM_COMPLETE };
+    let llm = if model.provider == "offline" { 0 } else { capability::RUNTIME_LLM_COMPLETE };
     ExecutionHost {
         id: "engineroom-embedded".into(),
         label: "Engineroom embedded runner".into(),

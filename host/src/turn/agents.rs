@@ -5,7 +5,7 @@
 
 use crate::compaction::{ModelSummarizer, NoModel, Summarizer};
 use crate::config::{CompactionConfig, Config, PruningConfig};
-use crate::model::{Model, TokenCounter};
+use crate::model::{Model, Models, TokenCounter};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,16 +30,30 @@ pub(super) struct AgentRooms {
 }
 
 impl AgentRooms {
-    pub(super) fn new(config: &Config, model: Arc<dyn Model>) -> AgentRooms {
-        let counter = TokenCounter::for_model(&model.info().resolved);
-        let default = Arc::new(AgentRoom {
-            model,
-            counter,
-            compaction: config.compaction.clone(),
-            pruning: config.pruning.clone(),
-            counted: Mutex::default(),
-        });
-        AgentRooms { default, named: HashMap::new() }
+    pub(super) fn new(config: &Config, models: &Models) -> AgentRooms {
+        // What a provider taught of a model's tokens holds for every agent that uses it.
+        let mut counters: Vec<(Arc<dyn Model>, TokenCounter)> = Vec::new();
+        let mut room = |agent: Option<&str>| {
+            let model = agent.map_or(models.default_model(), |agent| models.of(agent)).clone();
+            let counter = match counters.iter().find(|(known, _)| Arc::ptr_eq(known, &model)) {
+                Some((_, counter)) => counter.clone(),
+                None => {
+                    let counter = TokenCounter::for_model(&model.info().resolved);
+                    counters.push((model.clone(), counter.clone()));
+                    counter
+                }
+            };
+            Arc::new(AgentRoom {
+                counter,
+                model,
+                compaction: agent.map_or(&config.compaction, |agent| config.compaction_of(agent)).clone(),
+                pruning: agent.map_or(&config.pruning, |agent| config.pruning_of(agent)).clone(),
+                counted: Mutex::default(),
+            })
+        };
+        let default = room(None);
+        let named = config.agents.keys().map(|id| (id.clone(), room(Some(id)))).collect();
+        AgentRooms { default, named }
     }
 
     pub(super) fn of(&self, agent: &str) -> Arc<AgentRoom> {

@@ -6,7 +6,7 @@ use super::clock::Clock;
 use super::lanes::Lanes;
 use super::session::Memory;
 use crate::config::Config;
-use crate::model::Model;
+use crate::model::Models;
 use crate::observe::Metrics;
 use crate::slot::Slot;
 use crate::transcript::{HotSessions, Store};
@@ -48,7 +48,7 @@ impl House {
     pub(super) fn new(
         config: Arc<Config>,
         store: Arc<dyn Store>,
-        model: Arc<dyn Model>,
+        models: &Models,
         slot: Arc<Slot>,
         metrics: Option<Arc<Metrics>>,
         runtime: tokio::runtime::Handle,
@@ -64,7 +64,7 @@ impl House {
             stop: CancellationToken::new(),
             clock: Clock::wall(),
             metrics,
-            agents: AgentRooms::new(&config, model),
+            agents: AgentRooms::new(&config, models),
             config,
             store,
             slot,

@@ -53,7 +53,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::model::{Model, TokenCounter};
+use crate::model::{Model, Models, TokenCounter};
 use crate::observe::Metrics;
 use crate::slot::{HostServices, Slot};
 use crate::transcript::Store;
@@ -70,30 +70,30 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Turns over these rooms. Must be made inside the runtime that they shall run on.
+    /// Turns over these rooms, with one model for all agents. Must be made inside the runtime that they shall run on.
     pub fn new(config: Arc<Config>, store: Arc<dyn Store>, model: Arc<dyn Model>, slot: Arc<Slot>) -> Turns {
-        Turns::over(config, store, model, slot, None)
+        Turns::over(config, store, Models::from(model), slot, None)
     }
 
-    /// The same, with what happens counted in `metrics`.
+    /// The same with the models of agents, and with what happens counted in `metrics`.
     pub fn counted(
         config: Arc<Config>,
         store: Arc<dyn Store>,
-        model: Arc<dyn Model>,
+        models: Models,
         slot: Arc<Slot>,
         metrics: Arc<Metrics>,
     ) -> Turns {
-        Turns::over(config, store, model, slot, Some(metrics))
+        Turns::over(config, store, models, slot, Some(metrics))
     }
 
     fn over(
         config: Arc<Config>,
         store: Arc<dyn Store>,
-        model: Arc<dyn Model>,
+        models: Models,
         slot: Arc<Slot>,
         metrics: Option<Arc<Metrics>>,
     ) -> Turns {
-        let house = House::new(config, store, model, slot, metrics, tokio::runtime::Handle::current());
+        let house = House::new(config, store, &models, slot, metrics, tokio::runtime::Handle::current());
         house.start_flushing();
         Turns { house }
     }

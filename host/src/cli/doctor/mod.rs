@@ -9,7 +9,7 @@ mod render;
 use super::context::Context;
 use super::error::{CliError, Verdict};
 use super::running::Running;
-use crate::config::{Config, Origin};
+use crate::config::{Config, ModelConfig, Origin};
 use crate::diagnostic::Diagnostic;
 use crate::model::{self, ModelError};
 use crate::slot::{HostServices, NoServices, Slot};
@@ -17,6 +17,7 @@ use crate::transcript;
 use findings::{Finding, Level};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ struct Examination {
     config: ConfigPart,
     gateway: Value,
     model: Value,
+    /// By agent: models of agents that have one of their own.
+    agent_models: BTreeMap<String, Value>,
     store: Value,
     /// By slot; the context engine's is what `GET /api/engines` gives.
     slots: Value,
@@ -72,7 +75,11 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
                 .hint("restart the gateway when it suits; until then the staged copy serves"),
         );
     }
-    let model = examine_model(config, &mut findings).await;
+    let model = examine_model(&config.model, None, &mut findings).await;
+    let mut agent_models = BTreeMap::new();
+    for (id, section) in config.agents.iter().filter_map(|(id, agent)| Some((id, agent.model.as_ref()?))) {
+        agent_models.insert(id.clone(), examine_model(section, Some(id), &mut findings).await);
+    }
     let store = examine_store(config, running.is_some(), &mut findings).await?;
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let examination = Examination {
@@ -89,6 +96,7 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
             None => json!({"running": false}),
         },
         model,
+        agent_models,
         store,
         slots: json!({"contextEngine": slot, "memory": config.plugins.slots.memory}),
         restart_due,
@@ -173,13 +181,17 @@ fn other_chain(config: &Config, status: &Value) -> Option<Finding> {
     })
 }
 
-/// The configured model, and whether its endpoint answers.
-async fn examine_model(config: &Config, findings: &mut Vec<Finding>) -> Value {
-    let model = match model::from_config(&config.model) {
+/// A configured model, the gateway's or an agent's, and whether its endpoint answers.
+async fn examine_model(section: &ModelConfig, agent: Option<&str>, findings: &mut Vec<Finding>) -> Value {
+    let about = |finding: Finding| match agent {
+        Some(agent) => finding.about(format!("agents.{agent}.model")),
+        None => finding,
+    };
+    let model = match model::from_config(section) {
         Ok(model) => model,
         Err(error) => {
-            findings.push(Finding::of(Level::Failed, "model", error.report()));
-            return json!({"provider": config.model.provider, "usable": false});
+            findings.push(about(Finding::of(Level::Failed, "model", error.report())));
+            return json!({"provider": section.provider, "usable": false});
         }
     };
     let info = model.info();
@@ -188,17 +200,17 @@ async fn examine_model(config: &Config, findings: &mut Vec<Finding>) -> Value {
         Ok(Ok(models)) => Some(models.len()),
         // An endpoint that answers, but has no list of models, may well serve completions.
         Ok(Err(error @ (ModelError::BadRequest { .. } | ModelError::Protocol(_)))) => {
-            findings.push(Finding::of(Level::Warning, "model", error.report()));
+            findings.push(about(Finding::of(Level::Warning, "model", error.report())));
             None
         }
         Ok(Err(error)) => {
-            findings.push(Finding::of(Level::Failed, "model", error.report()));
+            findings.push(about(Finding::of(Level::Failed, "model", error.report())));
             None
         }
         Err(_) => {
             let message = format!("the model endpoint did not answer within {} s", MODEL_PATIENCE.as_secs());
             let hint = "check model.base_url, and that the endpoint runs";
-            findings.push(Finding::new(Level::Failed, "model", message).hint(hint));
+            findings.push(about(Finding::new(Level::Failed, "model", message).hint(hint)));
             None
         }
     };

@@ -73,13 +73,10 @@ fn house(out: &Out, examination: &Examination) {
     } else {
         out.line("gateway  does not run; the stages of a start were taken here, without serving");
     }
-    let model = &examination.model;
-    let resolved = match text(model, "/resolved") {
-        "" => "each request names its own",
-        name => name,
-    };
-    let window = model.get("context_window").and_then(Value::as_u64).unwrap_or(0);
-    out.line(&format!("model    {}: {resolved}, window {} tokens", text(model, "/provider"), count(window)));
+    out.line(&format!("model    {}", model_line(&examination.model)));
+    for (agent, model) in &examination.agent_models {
+        out.line(&format!("         for the agent {agent}: {}", model_line(model)));
+    }
     let store = &examination.store;
     let kept = match (store.get("sessions").and_then(Value::as_u64), store.get("bytes").and_then(Value::as_u64)) {
         (Some(sessions), Some(size)) => format!(": {} session(s), {}", count(sessions), bytes(size)),
@@ -87,6 +84,15 @@ fn house(out: &Out, examination: &Examination) {
         _ => ", cannot be opened".into(),
     };
     out.line(&format!("store    {}{kept}", text(store, "/state_dir")));
+}
+
+fn model_line(model: &Value) -> String {
+    let resolved = match text(model, "/resolved") {
+        "" => "each request names its own",
+        name => name,
+    };
+    let window = model.get("context_window").and_then(Value::as_u64).unwrap_or(0);
+    format!("{}: {resolved}, window {} tokens", text(model, "/provider"), count(window))
 }
 
 fn engines(out: &Out, examination: &Examination) {
