@@ -28,6 +28,7 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -59,6 +60,24 @@ pub struct ModelRequest {
     pub messages: Vec<Value>,
     /// True asks for [`ModelReply::Stream`].
     pub stream: bool,
+    /// For a provider that keeps the conversation itself; the others do not look at it.
+    pub host: HostCall,
+}
+
+/// What an execution host that keeps the conversation itself needs beside the messages. The default continues nothing and
+/// leaves nothing behind.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostCall {
+    /// `cli`: id under which the command keeps its thread.
+    pub session: Option<String>,
+    /// `cli`: folder in which the command works; `None` for the gateway's own.
+    pub workspace: Option<PathBuf>,
+    /// `cli`: the command has seen this session before.
+    pub resumed: bool,
+    /// `thread`: id of the response that the messages continue.
+    pub previous: Option<String>,
+    /// `thread`: a later call may continue this one, so the provider shall keep it.
+    pub keep: bool,
 }
 
 /// Token usage as the provider counted it.

@@ -92,6 +92,7 @@ fn ask(stream: bool) -> ModelRequest {
         params: params.as_object().unwrap().clone(),
         messages: vec![json!({"role": "user", "content": "Hi", "x_field": true})],
         stream,
+        ..ModelRequest::default()
     }
 }
 

@@ -146,7 +146,12 @@ impl TurnRun {
             let prompt = self.fitting_prompt(limit).await?;
             let counted = prompt.tokens();
             self.notes.prompt_tokens = counted;
-            let request = ModelRequest { params: self.params.clone(), messages: prompt.render(), stream };
+            let request = ModelRequest {
+                params: self.params.clone(),
+                messages: prompt.render(),
+                stream,
+                ..ModelRequest::default()
+            };
             drop(prompt);
             let since = Instant::now();
             let model = self.agent.model.clone();

@@ -77,7 +77,8 @@ impl Summarizer for ModelSummarizer {
                 json!({"role": "system", "content": prompt.system}),
                 json!({"role": "user", "content": prompt.user}),
             ];
-            let reply = match self.model.call(ModelRequest { params, messages, stream: false }).await? {
+            let request = ModelRequest { params, messages, ..ModelRequest::default() };
+            let reply = match self.model.call(request).await? {
                 ModelReply::Full(full) => reply_of(&full)?,
                 ModelReply::Stream(mut stream) => {
                     let mut accumulator = Accumulator::new();
