@@ -112,7 +112,7 @@ mod tests {
         config.context_window = 100;
         let model = metered(Arc::new(OfflineModel::new(&config)), Arc::clone(&metrics));
         let ask = |text: String, stream| ModelRequest {
-            messages: vec![json!({"role": "user", "content": text})],
+            messages: vec![json!({"role": "user", "content": text})].into(),
             stream,
             ..ModelRequest::default()
         };

@@ -5,6 +5,7 @@
 
 mod classify;
 mod error;
+mod messages;
 mod metered;
 mod models;
 mod offline;
@@ -16,6 +17,7 @@ mod tokens;
 
 pub use classify::{ProviderSaid, classify};
 pub use error::{ModelError, Phase};
+pub use messages::Messages;
 pub use metered::metered;
 pub use models::{Models, ModelsError};
 pub use offline::{OFFLINE_MODEL, OfflineModel};
@@ -57,7 +59,7 @@ pub struct ModelRequest {
     /// The client's body without `messages` and `stream`, passed on untouched.
     pub params: Map<String, Value>,
     /// OpenAI messages, system first, final.
-    pub messages: Vec<Value>,
+    pub messages: Messages,
     /// True asks for [`ModelReply::Stream`].
     pub stream: bool,
     /// For a provider that keeps the conversation itself; the others do not look at it.

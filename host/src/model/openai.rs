@@ -10,7 +10,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Response, Url};
-use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 use std::error::Error;
 use std::sync::Once;
@@ -106,11 +105,7 @@ impl OpenAiModel {
     fn body(&self, request: &ModelRequest) -> Result<Bytes, ModelError> {
         let model = self.info.requested.as_deref().or_else(|| request.params.get("model").and_then(Value::as_str));
         let body = Body { request, model, usage: request.stream && !self.no_stream_options.load(Ordering::Relaxed) };
-        // A prompt is rarely below this, and growing a large buffer copies it.
-        let mut bytes = Vec::with_capacity(4 * 1024);
-        serde_json::to_writer(&mut bytes, &body)
-            .map_err(|cause| ModelError::Protocol(format!("the request cannot be written: {cause}")))?;
-        Ok(bytes.into())
+        body.write().map_err(|cause| ModelError::Protocol(format!("the request cannot be written: {cause}")))
     }
 
     /// True, once, when the endpoint does not know the option that only we asked for.
@@ -295,20 +290,24 @@ fn chunk_of(mut full: Value) -> Value {
     full
 }
 
-/// The client's parameters, then what we put in. Written straight from the borrowed parts.
+/// The client's parameters, then what we put in. The messages are copied as they are written already.
 struct Body<'a> {
     request: &'a ModelRequest,
     model: Option<&'a str>,
     usage: bool,
 }
 
-impl Serialize for Body<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+impl Body<'_> {
+    fn write(&self) -> serde_json::Result<Bytes> {
+        let messages = self.request.messages.json();
+        // Growing a large buffer copies it.
+        let mut bytes = Vec::with_capacity(messages.len() + 4 * 1024);
+        bytes.push(b'{');
         if let Some(model) = self.model {
-            map.serialize_entry("model", model)?;
+            field(&mut bytes, "model", model)?;
         }
-        map.serialize_entry("messages", &self.request.messages)?;
+        name(&mut bytes, "messages")?;
+        bytes.extend_from_slice(messages);
         for (name, value) in &self.request.params {
             let ours = match name.as_str() {
                 "messages" | "stream" => true,
@@ -317,11 +316,11 @@ impl Serialize for Body<'_> {
                 _ => false,
             };
             if !ours {
-                map.serialize_entry(name, value)?;
+                field(&mut bytes, name, value)?;
             }
         }
         if self.request.stream {
-            map.serialize_entry("stream", &true)?;
+            field(&mut bytes, "stream", &true)?;
         }
         if self.usage {
             let mut options = match self.request.params.get("stream_options") {
@@ -329,10 +328,25 @@ impl Serialize for Body<'_> {
                 _ => Map::new(),
             };
             options.insert("include_usage".into(), true.into());
-            map.serialize_entry("stream_options", &options)?;
+            field(&mut bytes, "stream_options", &options)?;
         }
-        map.end()
+        bytes.push(b'}');
+        Ok(bytes.into())
     }
+}
+
+fn name(bytes: &mut Vec<u8>, name: &str) -> serde_json::Result<()> {
+    if bytes.len() > 1 {
+        bytes.push(b',');
+    }
+    serde_json::to_writer(&mut *bytes, name)?;
+    bytes.push(b':');
+    Ok(())
+}
+
+fn field<T: serde::Serialize + ?Sized>(bytes: &mut Vec<u8>, key: &str, value: &T) -> serde_json::Result<()> {
+    name(bytes, key)?;
+    serde_json::to_writer(bytes, value)
 }
 
 /// The chunks of a running answer. Dropping it closes the connection, which is how an endpoint learns that nobody listens.

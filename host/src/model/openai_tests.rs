@@ -90,7 +90,7 @@ fn ask(stream: bool) -> ModelRequest {
         json!({"model": "client-says", "temperature": 0.5, "x_unknown": {"a": [1]}, "tools": [{"type": "function"}]});
     ModelRequest {
         params: params.as_object().unwrap().clone(),
-        messages: vec![json!({"role": "user", "content": "Hi", "x_field": true})],
+        messages: vec![json!({"role": "user", "content": "Hi", "x_field": true})].into(),
         stream,
         ..ModelRequest::default()
     }

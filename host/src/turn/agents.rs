@@ -5,7 +5,7 @@
 
 use crate::compaction::{ModelSummarizer, NoModel, Summarizer};
 use crate::config::{CompactionConfig, Config, PruningConfig};
-use crate::model::{Model, Models, TokenCounter};
+use crate::model::{Model, ModelInfo, Models, TokenCounter};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +16,8 @@ const COUNTED_TEXTS: usize = 512;
 /// The room of one agent.
 pub(super) struct AgentRoom {
     pub(super) model: Arc<dyn Model>,
+    /// What is known of it; asked once.
+    pub(super) info: ModelInfo,
     pub(super) counter: TokenCounter,
     pub(super) compaction: CompactionConfig,
     pub(super) pruning: PruningConfig,
@@ -45,6 +47,7 @@ impl AgentRooms {
             };
             Arc::new(AgentRoom {
                 counter,
+                info: model.info(),
                 model,
                 compaction: agent.map_or(&config.compaction, |agent| config.compaction_of(agent)).clone(),
                 pruning: agent.map_or(&config.pruning, |agent| config.pruning_of(agent)).clone(),
@@ -64,7 +67,7 @@ impl AgentRooms {
 impl AgentRoom {
     /// Who writes summaries: the model, under the name that the session asked for last, or nobody.
     pub(super) fn summarizer(&self, model_name: Option<String>) -> Box<dyn Summarizer> {
-        if self.model.info().has_llm {
+        if self.info.has_llm {
             Box::new(ModelSummarizer::new(self.model.clone(), model_name))
         } else {
             Box::new(NoModel)
@@ -74,7 +77,7 @@ impl AgentRoom {
     /// Tokens that are kept free for the answer: what the client asks for, or the model's most; never more than half of the
     /// window, respectively a quarter.
     pub(super) fn reserve(&self, params: &Map<String, Value>) -> u64 {
-        let info = self.model.info();
+        let info = &self.info;
         let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|name| params.get(*name)?.as_u64());
         match asked {
             Some(tokens) => tokens.min(info.context_window / 2),

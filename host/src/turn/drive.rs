@@ -138,7 +138,7 @@ type Failed = (TurnError, Option<Head>);
 impl TurnRun {
     /// Assembles, checks, calls the model; shortens and tries again when the provider says that the prompt is too long.
     async fn call_model(&mut self, stream: bool) -> Result<ModelReply, TurnError> {
-        let window = self.agent.model.info().context_window;
+        let window = self.agent.info.context_window;
         let reserve = self.agent.reserve(&self.params);
         let mut limit = self.agent.counter.budget(window.saturating_sub(reserve));
         let mut attempts = 0;
@@ -146,9 +146,13 @@ impl TurnRun {
             let prompt = self.fitting_prompt(limit).await?;
             let counted = prompt.tokens();
             self.notes.prompt_tokens = counted;
+            let messages = {
+                let mut state = self.session.state();
+                prompt.write(&mut state.extra.written)
+            };
             let request = ModelRequest {
                 params: self.params.clone(),
-                messages: prompt.render(),
+                messages,
                 stream,
                 ..ModelRequest::default()
             };

@@ -42,7 +42,7 @@ pub(super) async fn complete(
             })?,
         );
     }
-    let call = ModelRequest { params, messages, ..ModelRequest::default() };
+    let call = ModelRequest { params, messages: messages.into(), ..ModelRequest::default() };
     let body = match model.call(call).await.map_err(failed)? {
         ModelReply::Full(body) => body,
         ModelReply::Stream(_) => {

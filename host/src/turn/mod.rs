@@ -37,7 +37,9 @@ mod rewrite;
 mod run;
 mod services;
 mod session;
+mod settings;
 mod settle;
+mod written;
 
 #[cfg(test)]
 mod tests;

@@ -187,9 +187,9 @@ impl TurnRun {
     async fn assemble_now(&mut self, engine: &EngineRef, limit: u64) -> Result<Assembled, Setback> {
         let since = Instant::now();
         let fixed = self.system_tokens + self.tool_tokens;
-        let (view, len, prompt, current) = {
+        let (view, len, prompt, current, projected) = {
             let mut state = self.session.state();
-            let window = self.agent.model.info().context_window;
+            let window = self.agent.info.context_window;
             state.prune(self.house.clock.now_ms(), window, &self.agent.pruning);
             let view = state.view();
             let len = match self.admitted.first {
@@ -207,10 +207,10 @@ impl TurnRun {
                 tokens: current,
                 message,
             });
-            (view, len, prompt, current)
+            (view, len, prompt, current, state.projected_tokens())
         };
         let budget = limit.saturating_sub(fixed + current).max(1);
-        let unwindowed = fixed + view.tokens(0..view.len());
+        let unwindowed = fixed + projected;
         let facts = self.session_facts(Some(budget), Some(unwindowed));
         let available_tools = tool_names(&self.params);
         self.services.prepare_memory(&available_tools);
@@ -220,7 +220,7 @@ impl TurnRun {
             prompt,
             system_tokens: self.system_tokens,
             available_tools,
-            model: Some(self.agent.model.info().resolved),
+            model: Some(self.agent.info.resolved.clone()),
             citations_mode: citations_mode::AUTO,
         };
         let output =

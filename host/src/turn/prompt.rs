@@ -1,12 +1,12 @@
 //! From what the engine gave to what the model is sent.
 
+use super::written::Written;
 use crate::compaction::{PromptItem, View, close_open_calls, trim_to_fit};
-use crate::model::TokenCounter;
+use crate::model::{Messages, TokenCounter};
 use crate::slot::{AssembleOutput, Item};
 use crate::transcript::{Message, Role};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
-use std::sync::Arc;
 
 /// Tag of the block that carries a volatile addition.
 const BLOCK: &str = "engine-context";
@@ -107,32 +107,35 @@ impl Prompt {
         self.items = trim_to_fit(items, limit.saturating_sub(self.fixed), counter);
     }
 
-    /// The messages as the model gets them: system first.
-    pub(super) fn render(&self) -> Vec<Value> {
-        let mut messages = Vec::with_capacity(self.system.len() + self.items.len() + 1);
-        messages.extend(self.system.iter().cloned());
+    /// The messages as the model gets them: system first. What is as it was in the session's last prompt is not written again.
+    pub(super) fn write(&self, last: &mut Written) -> Messages {
+        let mut writer = last.again();
+        for message in &self.system {
+            writer.value(message);
+        }
         let mut volatile = self.volatile.as_deref();
         for item in &self.items {
-            let mut value = render_message(&item.message);
-            if item.current_turn
-                && let Some(block) = volatile.take()
-            {
-                if item.message.role == Role::User {
+            match volatile.take_if(|_| item.current_turn) {
+                None => writer.message(&item.message),
+                Some(block) if item.message.role == Role::User => {
+                    let mut value = to_value(&item.message);
                     prepend_content(&mut value, block);
-                } else {
+                    writer.once(&value);
+                }
+                Some(block) => {
                     // A turn without a user message: the block stands before it by itself.
-                    messages.push(json!({"role": "user", "content": block}));
+                    writer.once(&json!({"role": "user", "content": block}));
+                    writer.message(&item.message);
                 }
             }
-            messages.push(value);
         }
-        messages
+        writer.end()
     }
 }
 
-fn render_message(message: &Arc<Message>) -> Value {
+fn to_value(message: &Message) -> Value {
     // A message always serialises: its keys are text and its numbers came from JSON.
-    serde_json::to_value(&**message)
+    serde_json::to_value(message)
         .unwrap_or_else(|_| json!({"role": message.role.name(), "content": message.text().into_owned()}))
 }
 

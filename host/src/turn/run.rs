@@ -7,20 +7,15 @@ use super::house::House;
 use super::lanes::LaneGuard;
 use super::services::TurnServices;
 use super::session::Session;
+use super::settings::settings;
 use super::{TurnError, TurnFacts};
-use crate::slot::{CancelFlag, HookFailure, Lease, RuntimeSettings, Segment, SegmentContext, SessionFacts};
-use engine_abi::wire::{reason_code, runtime_mode, selection_source};
+use crate::slot::{CancelFlag, HookFailure, Lease, Segment, SegmentContext, SessionFacts};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-
-/// Id of the host that executes turns here.
-const HOST_ID: &str = "engineroom-embedded";
-/// Its name for people.
-const HOST_LABEL: &str = "Engineroom embedded runner";
 
 /// Who may stop a turn before its answer is there: the client that went away, or the gateway that stops.
 pub(super) struct Cancel {
@@ -279,44 +274,10 @@ pub(super) fn session_facts(
         thread_id: None,
         ephemeral: state.extra.ephemeral,
         heartbeat: run.heartbeat,
-        settings: Some(settings(&session.agent, lease, &run, token_budget)),
+        settings: Some(settings(&session.agent.info, lease, &run, token_budget)),
         prompt_cache: state.extra.cache.clone(),
         token_budget,
         current_token_count: current_tokens,
         ..SessionFacts::default()
-    }
-}
-
-fn settings(agent: &AgentRoom, lease: &Lease, run: &Run<'_>, token_budget: Option<u64>) -> RuntimeSettings {
-    let info = agent.model.info();
-    let requested = run.params.get("model").and_then(Value::as_str).map(str::to_owned).or(info.requested);
-    let degraded = lease.degraded();
-    let degraded_reason = match &degraded {
-        _ if run.overflowed => reason_code::CONTEXT_OVERFLOW,
-        Some(degraded) => degraded.code.reason_code(),
-        None => reason_code::NONE,
-    };
-    let other_model = requested.as_ref().is_some_and(|name| *name != info.resolved);
-    let selected = lease.selected();
-    RuntimeSettings {
-        mode: match degraded_reason {
-            reason_code::NONE if other_model => runtime_mode::FALLBACK,
-            reason_code::NONE => runtime_mode::NORMAL,
-            _ => runtime_mode::DEGRADED,
-        },
-        harness_id: None,
-        runtime_id: None,
-        model_requested: requested,
-        model_resolved: Some(info.resolved),
-        model_provider: Some(info.provider),
-        model_family: info.family,
-        selected_id: Some(selected.to_owned()),
-        selection_source: if selected == "legacy" { selection_source::DEFAULT } else { selection_source::CONFIGURED },
-        fallback_reason: reason_code::NONE,
-        degraded_reason,
-        execution_host_id: Some(HOST_ID.into()),
-        execution_host_label: Some(HOST_LABEL.into()),
-        prompt_token_budget: token_budget,
-        max_output_tokens: Some(info.max_output_tokens),
     }
 }

@@ -222,7 +222,7 @@ impl HostServices for TurnServices {
             | service::STORE
             | service::SESSIONS
             | service::MEMORY => true,
-            service::LLM => self.session.agent.model.info().has_llm,
+            service::LLM => self.session.agent.info.has_llm,
             _ => false,
         }
     }

@@ -3,6 +3,7 @@
 use super::TurnError;
 use super::agents::AgentRoom;
 use super::house::House;
+use super::written::Written;
 use crate::compaction::{Projection, ProjectionPolicy, View};
 use crate::model::TokenCounter;
 use crate::slot::PromptCacheFacts;
@@ -38,6 +39,8 @@ pub(super) struct Memory {
     pub(super) deferred: Vec<Write>,
     /// A proactive compaction is not tried again below this many tokens.
     pub(super) compaction_floor: u64,
+    /// The last prompt, as it was sent.
+    pub(super) written: Written,
     /// Compactions on the branch, by id: so that nobody has to count them.
     boundaries: Vec<EntryId>,
     next_local: EntryId,
@@ -58,6 +61,7 @@ impl Memory {
             model_name: None,
             deferred: Vec::new(),
             compaction_floor: 0,
+            written: Written::default(),
             boundaries: Vec::new(),
             next_local: 1,
         }
@@ -81,7 +85,7 @@ impl Drop for Memory {
 impl Extra for Memory {
     fn weight(&self) -> usize {
         // A row of the projection with its pointer; bodies are shared with the branch.
-        1024 + self.projection.view().len() * 56
+        1024 + self.projection.view().len() * 56 + self.written.weight()
     }
 }
 

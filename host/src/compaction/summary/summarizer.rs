@@ -77,7 +77,7 @@ impl Summarizer for ModelSummarizer {
                 json!({"role": "system", "content": prompt.system}),
                 json!({"role": "user", "content": prompt.user}),
             ];
-            let request = ModelRequest { params, messages, ..ModelRequest::default() };
+            let request = ModelRequest { params, messages: messages.into(), ..ModelRequest::default() };
             let reply = match self.model.call(request).await? {
                 ModelReply::Full(full) => reply_of(&full)?,
                 ModelReply::Stream(mut stream) => {

@@ -9,7 +9,7 @@ fn model(window: u64) -> OfflineModel {
 }
 
 fn ask(messages: Value) -> ModelRequest {
-    ModelRequest { messages: messages.as_array().unwrap().clone(), ..ModelRequest::default() }
+    ModelRequest { messages: messages.as_array().unwrap().clone().into(), ..ModelRequest::default() }
 }
 
 async fn text(request: ModelRequest) -> String {
