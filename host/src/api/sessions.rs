@@ -117,7 +117,11 @@ async fn show(api: &Api, key: String, page: &Page) -> Result<Value, ApiError> {
     let (record, heads, branch) = found.ok_or_else(|| unknown(&key))?;
     let end = before.map_or(branch.len(), |before| branch.partition_point(|entry| entry.id < before));
     let start = end.saturating_sub(limit);
-    Ok(session(&record, &heads, &branch[start..end], start > 0))
+    let mut shown = session(&record, &heads, &branch[start..end], start > 0);
+    if let Value::Object(fields) = &mut shown {
+        fields.insert("maintenance".into(), json!(api.gateway.turns.session_maintenance(&record.key)));
+    }
+    Ok(shown)
 }
 
 fn session(record: &SessionRecord, heads: &[EntryId], entries: &[Arc<Entry>], more: bool) -> Value {

@@ -40,6 +40,8 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, Api
     let text = blocking(move || {
         show(&api.gateway.slot.status(), &api.metrics);
         api.metrics.set_store(&api.gateway.store.stats());
+        let (queued, running) = api.gateway.turns.maintenance_numbers();
+        api.metrics.set_maintenance(queued, running);
         api.metrics.set_disk_bytes(api.gateway.store.disk_bytes());
         api.metrics.render()
     })

@@ -96,13 +96,18 @@ pub(super) const SETTINGS: &[Setting] = &[
 ];
 
 /// What has a deadline of its own: every hook of an engine, and the two stages that run a library's code before any hook.
+/// `bootstrap_max` caps a catch-up that goes on reading; `background_maintain` is that of optional work, which must be over
+/// `give_way` after a turn wants the session.
 pub const DEADLINE_NAMES: &[&str] = &[
     "probe",
     "register",
     "factory",
     "info",
     "bootstrap",
+    "bootstrap_max",
     "maintain",
+    "background_maintain",
+    "give_way",
     "ingest",
     "ingest_batch",
     "after_turn",

@@ -61,6 +61,10 @@ pub struct Metrics {
     model_first_byte: Histogram,
     tokens: Counters<1>,
     compactions: Counters<3>,
+    maintenance: Counters<2>,
+    maintenance_seconds: Histogram,
+    maintenance_queued: Gauge,
+    maintenance_running: Gauge,
     waiting: Gauge,
     running: Gauge,
     store: [Counter; 5],
@@ -101,6 +105,10 @@ impl Metrics {
             model_first_byte: long(),
             tokens: Family::default(),
             compactions: Family::default(),
+            maintenance: Family::default(),
+            maintenance_seconds: long(),
+            maintenance_queued: Gauge::default(),
+            maintenance_running: Gauge::default(),
             waiting: Gauge::default(),
             running: Gauge::default(),
             store: Default::default(),
@@ -135,6 +143,15 @@ impl Metrics {
         );
         r.register("tokens", "Tokens as the provider counted them, by kind", self.tokens.clone());
         r.register("compactions", "Compactions, by maker, trigger and outcome", self.compactions.clone());
+        r.register("maintenance", "Background runs of engines, by outcome", self.maintenance.clone());
+        r.register_with_unit(
+            "maintenance",
+            "Time of a background run",
+            Unit::Seconds,
+            self.maintenance_seconds.clone(),
+        );
+        r.register("maintenance_queued", "Sessions that wait for a background run", self.maintenance_queued.clone());
+        r.register("maintenance_running", "Background runs", self.maintenance_running.clone());
         r.register("turns_waiting", "Turns that wait for their session", self.waiting.clone());
         r.register("turns_running", "Turns that run", self.running.clone());
         for ((name, help), counter) in STORE.iter().zip(&self.store) {
@@ -199,6 +216,22 @@ impl Metrics {
         self.compactions
             .get_or_create(&[("by", by.into()), ("trigger", trigger.into()), ("outcome", outcome.into())])
             .inc();
+    }
+
+    /// A background run of an engine ended: "succeeded", "failed", "gave-way", "cancelled" or "skipped".
+    pub fn maintenance(&self, engine: &str, outcome: &str) {
+        self.maintenance.get_or_create(&[("engine", engine.into()), ("outcome", outcome.into())]).inc();
+    }
+
+    /// How long a background run took.
+    pub fn maintenance_time(&self, time: Duration) {
+        self.maintenance_seconds.observe(time.as_secs_f64());
+    }
+
+    /// Background runs that wait, and that run.
+    pub fn set_maintenance(&self, queued: usize, running: usize) {
+        self.maintenance_queued.set(i64::try_from(queued).unwrap_or(i64::MAX));
+        self.maintenance_running.set(i64::try_from(running).unwrap_or(i64::MAX));
     }
 
     /// Counts a turn as waiting for its session until the guard is dropped.

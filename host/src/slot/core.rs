@@ -1,6 +1,7 @@
 //! One registered engine: its latch, its threads, its instances, its counters. Everything about a failure ends here.
 
 use super::call::frame::{Frame, GRACE};
+use super::call::guarded::Limits;
 use super::call::host_table::HostTable;
 use super::call::lend;
 use super::engine::EngineInfo;
@@ -25,9 +26,16 @@ pub(crate) const QUEUE_WAIT: Duration = Duration::from_secs(10);
 /// How many service errors of one hook in a row latch the engine.
 const SERVICE_ERRORS_MAX: u64 = 3;
 
+/// Longest catch-up of an engine that goes on reading.
+const BOOTSTRAP_MAX: Duration = Duration::from_secs(600);
+
 /// Deadline of each hook.
 #[derive(Debug, Clone)]
-pub(crate) struct Deadlines([Duration; HOOKS]);
+pub(crate) struct Deadlines {
+    hooks: [Duration; HOOKS],
+    /// How long `bootstrap` may take in all while it advances through the transcript.
+    bootstrap_max: Duration,
+}
 
 impl Deadlines {
     /// The defaults, overridden by `[plugins.deadlines]`; `compact` takes the safety deadline of `[compaction]`, the longest
@@ -47,15 +55,16 @@ impl Deadlines {
                 deadlines[hook.index()] = Duration::from_millis((*ms).max(1));
             }
         }
-        Deadlines(deadlines)
+        let bootstrap_max = configured.get("bootstrap_max").map_or(BOOTSTRAP_MAX, |ms| Duration::from_millis(*ms));
+        Deadlines { hooks: deadlines, bootstrap_max }
     }
 
     pub(crate) fn of(&self, hook: Hook) -> Duration {
-        self.0[hook.index()]
+        self.hooks[hook.index()]
     }
 
     fn shortest(&self) -> Duration {
-        self.0.iter().copied().min().unwrap_or(QUEUE_WAIT)
+        self.hooks.iter().copied().min().unwrap_or(QUEUE_WAIT)
     }
 }
 
@@ -152,6 +161,12 @@ impl EngineCore {
     /// The shortest deadline that a call may have under this cap.
     pub(crate) fn shortest_deadline(&self, cap: Option<Duration>) -> Duration {
         cap.map_or(self.deadlines.shortest(), |cap| cap.min(self.deadlines.shortest())).max(Duration::from_millis(1))
+    }
+
+    /// The running `bootstrap` has read further than before: from here it has its whole deadline again, up to the cap.
+    pub(crate) fn advanced(&self, frame: &Frame) {
+        let most = frame.began() + self.deadlines.bootstrap_max;
+        frame.extend(most.min(Instant::now() + self.deadline(Hook::Bootstrap)));
     }
 
     /// True when the hook is shown the caller's cancel signal.
@@ -258,6 +273,17 @@ impl EngineCore {
 
     /// A call failed: counted, latched where the contract says so, and told.
     pub(crate) fn failed(&self, hook: Hook, kind: FailureKind, reason: String, causes: Vec<String>) -> HookFailure {
+        self.fail(hook, kind, reason, causes, Limits::default())
+    }
+
+    fn fail(
+        &self,
+        hook: Hook,
+        kind: FailureKind,
+        reason: String,
+        causes: Vec<String>,
+        limits: Limits,
+    ) -> HookFailure {
         let row = self.stats.failed(hook, kind);
         let code = match (hook, kind) {
             // Both are stages of the way of a library.
@@ -276,9 +302,14 @@ impl EngineCore {
         if kind == FailureKind::Service {
             failure.reason = format!("{} (the {row}rd service error of this hook in a row)", failure.reason);
         }
-        self.latch(&failure, hook.name());
+        self.latch(&failure, hook.name(), limits);
         failure.quarantined = true;
         failure
+    }
+
+    /// A call took longer than it may.
+    pub(crate) fn late(&self, hook: Hook, reason: String, limits: Limits) -> HookFailure {
+        self.fail(hook, FailureKind::Deadline, reason, Vec::new(), limits)
     }
 
     /// The contract check found these problems.
@@ -294,18 +325,19 @@ impl EngineCore {
         };
         self.stats.failed(Hook::Info, FailureKind::InvalidResult);
         if !self.inline {
-            self.latch(&failure, "contract check");
+            self.latch(&failure, "contract check", Limits::default());
             failure.quarantined = true;
         }
         failure
     }
 
-    fn latch(&self, failure: &HookFailure, at: &str) {
+    fn latch(&self, failure: &HookFailure, at: &str, limits: Limits) {
         let hint = match failure.kind {
             FailureKind::Deadline => format!(
-                "raise `{}_ms` in [plugins.deadlines] (now {}), or mend the engine; then restart the gateway",
+                "raise `{}{}_ms` in [plugins.deadlines] (now {}), or mend the engine; then restart the gateway",
+                if limits.instead.is_some() { "background_" } else { "" },
                 failure.hook.key(),
-                self.deadline(failure.hook).as_millis()
+                limits.instead.unwrap_or_else(|| self.deadline(failure.hook)).as_millis()
             ),
             _ => failure.hint().unwrap_or_default(),
         };
@@ -324,15 +356,15 @@ impl EngineCore {
     }
 
     /// The waiting side has given up the running call: counted, latched, and its thread replaced.
-    pub(crate) fn gave_up(&self, hook: Hook, limit: Duration) -> HookFailure {
+    pub(crate) fn gave_up(&self, hook: Hook, had: Duration, limits: Limits) -> HookFailure {
         self.stats.abandoned.fetch_add(1, Ordering::Relaxed);
         self.stats.abandoned_live.fetch_add(1, Ordering::Relaxed);
         self.pool.give_up();
         let reason = format!(
             "it did not return within its deadline of {} ms and was abandoned with its thread",
-            limit.as_millis()
+            had.as_millis()
         );
-        self.failed(hook, FailureKind::Deadline, reason, Vec::new())
+        self.late(hook, reason, limits)
     }
 
     /// A given-up call has returned after all.

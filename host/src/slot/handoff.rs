@@ -1,6 +1,7 @@
 //! The hand-off: a segment's work goes to a thread of its engine, and the side that waits keeps the time.
 
 use super::call::frame::{Frame, Tick};
+use super::call::guarded::Limits;
 use super::core::{EngineCore, QUEUE_WAIT};
 use super::engine::EngineRef;
 use super::facts::CancelFlag;
@@ -60,7 +61,8 @@ fn submit<T: Send + 'static>(
         frame: Arc::clone(&frame),
         queue_until: Instant::now() + QUEUE_WAIT,
         shortest: core.shortest_deadline(context.deadline),
-        cap: context.deadline,
+        limits: context.limits(),
+        give_way: context.background.map(|background| background.give_way),
     };
     let engine = engine.clone();
     let job = move || {
@@ -86,7 +88,9 @@ pub(crate) struct Watch {
     frame: Arc<Frame>,
     queue_until: Instant,
     shortest: Duration,
-    cap: Option<Duration>,
+    limits: Limits,
+    /// How long the running hook may go on once the work was cancelled; `None`: until its deadline.
+    give_way: Option<Duration>,
 }
 
 impl Watch {
@@ -95,10 +99,7 @@ impl Watch {
         let core = &self.frame.core;
         match self.frame.tick(Instant::now(), self.queue_until, self.shortest) {
             Tick::Wait(until) => Ok(until),
-            Tick::Abandoned(hook) => {
-                let limit = self.cap.map_or(core.deadline(hook), |cap| cap.min(core.deadline(hook)));
-                Err(core.gave_up(hook, limit))
-            }
+            Tick::Abandoned(hook, had) => Err(core.gave_up(hook, had, self.limits)),
             Tick::Withdrawn => {
                 let reason = format!("no thread of the engine was free for {} ms", QUEUE_WAIT.as_millis());
                 Err(core.not_made(Hook::Factory, FailureKind::Busy, &reason))
@@ -117,11 +118,16 @@ type Receiver<T> = oneshot::Receiver<Result<T, HookFailure>>;
 
 /// Waits for the end of a segment, looking at the clock.
 async fn finish<T>(watch: &Watch, receiver: &mut Receiver<T>) -> Result<T, HookFailure> {
+    let mut give_way = watch.give_way;
     loop {
         let until = watch.look()?;
         tokio::select! {
             biased;
             result = &mut *receiver => return result.unwrap_or_else(|_| Err(watch.lost())),
+            () = watch.frame.cancel.cancelled(), if give_way.is_some() => {
+                let patience = give_way.take().unwrap_or_default();
+                watch.frame.shorten(Instant::now() + patience);
+            }
             () = tokio::time::sleep_until(until.into()) => {}
         }
     }
@@ -186,7 +192,13 @@ pub(crate) fn dispose(core: &Arc<EngineCore>, instance: Arc<Instance>, until: In
         let _ = instance.dispose(&frame, cap);
         return None;
     }
-    let watch = Watch { frame: Arc::clone(&frame), queue_until: until, shortest: core.shortest_deadline(cap), cap };
+    let watch = Watch {
+        frame: Arc::clone(&frame),
+        queue_until: until,
+        shortest: core.shortest_deadline(cap),
+        limits: Limits::cap(cap),
+        give_way: None,
+    };
     let (sender, receiver) = mpsc::channel();
     let job = move || {
         if frame.start() {

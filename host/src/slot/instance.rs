@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "reads the table behind the pointer that a factory gave")]
 
 use super::call::frame::Frame;
-use super::call::guarded::{Setup, guarded};
+use super::call::guarded::{Limits, Setup, guarded};
 use super::call::sink::Output;
 use super::call::{border, lend, receive};
 use super::core::EngineCore;
@@ -78,7 +78,7 @@ impl Instance {
             return Ok(());
         }
         let Some(dispose) = self.table.dispose else { return Ok(()) };
-        let setup = Setup { hook: Hook::Dispose, params: 0, session: Arc::default(), view: None, cap };
+        let setup = Setup { hook: Hook::Dispose, params: 0, session: Arc::default(), view: None, limits: Limits::cap(cap) };
         guarded(frame, setup, |call| dispose(self.pointer, call)).map(drop)
     }
 }
@@ -106,7 +106,7 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
             EngineInfo::default()
         }
         Some(info) => {
-            let setup = Setup { hook: Hook::Info, params: 0, session: session(key), view: None, cap: None };
+            let setup = Setup { hook: Hook::Info, params: 0, session: session(key), view: None, limits: Limits::default() };
             match guarded(frame, setup, |call| info(created.instance, call))?.map(|sink| sink.output) {
                 Some(Output::Info(info)) => {
                     if info.id.trim().is_empty() {
@@ -161,7 +161,7 @@ fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame)
     // The engine may hold on to `out` only until it returns, and this thread waits for that however long it takes.
     let slot = &raw mut out;
     let params = lend::has_params(Hook::Factory);
-    let setup = Setup { hook: Hook::Factory, params, session: session(key), view: None, cap: None };
+    let setup = Setup { hook: Hook::Factory, params, session: session(key), view: None, limits: Limits::default() };
     let made = guarded(frame, setup, |call| {
         let context = FactoryContextV1 {
             host: call.host,

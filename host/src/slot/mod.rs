@@ -47,7 +47,7 @@ pub use hook::Hook;
 pub use latch::Quarantine;
 pub use lease::*;
 pub use registry::RegisterError;
-pub use segment::{Segment, SegmentContext};
+pub use segment::{Background, Segment, SegmentContext};
 pub use selftest::selftest;
 pub use services::*;
 pub use slot::{CORE, LEGACY, MAIN_AGENT, Slot};

@@ -2,7 +2,7 @@
 
 use super::call::arena::Arena;
 use super::call::frame::Frame;
-use super::call::guarded::{Setup, guarded};
+use super::call::guarded::{Limits, Setup, guarded};
 use super::call::lend;
 use super::call::sink::{Output, Sink};
 use super::check::{self, Against};
@@ -28,12 +28,27 @@ pub struct SegmentContext {
     pub deadline: Option<Duration>,
     /// True when a hook may wait for a service for long (`compact`): then `legacy` leaves the async thread, too.
     pub blocking: bool,
+    /// Set for optional work that nobody waits for.
+    pub background: Option<Background>,
+}
+
+/// How long optional work may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Background {
+    /// Instead of the hook's own deadline.
+    pub deadline: Duration,
+    /// How long a hook may go on once it was told to give way; its deadline is at most that far away then.
+    pub give_way: Duration,
 }
 
 impl SegmentContext {
     /// A context without cancel, override or long waits.
     pub fn new(session: SessionFacts, services: Arc<dyn HostServices>) -> SegmentContext {
-        SegmentContext { session, services, cancel: CancelFlag::new(), deadline: None, blocking: false }
+        SegmentContext { session, services, cancel: CancelFlag::new(), deadline: None, blocking: false, background: None }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { instead: self.background.map(|background| background.deadline), cap: self.deadline }
     }
 }
 
@@ -44,12 +59,13 @@ pub struct Segment {
     instance: Arc<Instance>,
     frame: Arc<Frame>,
     session: Arc<SessionFacts>,
-    cap: Option<Duration>,
+    limits: Limits,
 }
 
 impl Segment {
     pub(crate) fn new(instance: Arc<Instance>, frame: Arc<Frame>, context: SegmentContext) -> Segment {
-        Segment { instance, frame, session: Arc::new(context.session), cap: context.deadline }
+        let limits = context.limits();
+        Segment { instance, frame, session: Arc::new(context.session), limits }
     }
 
     /// The session's facts; what is changed here, later hooks of the segment see (`token_budget`, `current_token_count`).
@@ -70,7 +86,7 @@ impl Segment {
         invoke: impl FnOnce(*const u8, &CallV1, &SessionV1, u32) -> u32,
     ) -> Result<Option<Sink>, HookFailure> {
         let params = lend::params(hook, self.instance.info.accepted_host_params);
-        let setup = Setup { hook, params, session: Arc::clone(&self.session), view, cap: self.cap };
+        let setup = Setup { hook, params, session: Arc::clone(&self.session), view, limits: self.limits };
         let returned = lend::with_session(&self.session, params, |session| {
             guarded(&self.frame, setup, |call| invoke(self.instance.pointer, call, session, params))
         })?;

@@ -6,9 +6,10 @@
 
 use super::builtin::{Builtin, Measured};
 use super::house::House;
+use super::maintenance::Params;
 use super::run::TurnRun;
 use super::{CompactReport, TurnError};
-use crate::slot::{CompactArgs, CompactOutput, FailureKind, LeaseRequest, Operation};
+use crate::slot::{CompactArgs, CompactOutput, FailureKind, HookFailure, LeaseRequest, MaintainOutput, Operation};
 use engine_abi::wire::{compaction_target, force_reason, trigger};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -164,6 +165,11 @@ impl TurnRun {
         let outcome = self.compact(ask).await;
         self.note_progress(outcome.as_ref().is_ok_and(|measured| measured.compacted));
         outcome.map(|_| ())
+    }
+
+    /// A compaction that was put off: an owning engine carries it out in `maintain`, with leave to.
+    pub(super) async fn compact_deferred(&mut self, params: &Params) -> Result<MaintainOutput, HookFailure> {
+        self.maintain_now(params).await
     }
 
     /// After a compaction that could do nothing, the next one waits until there is something to compact.

@@ -100,6 +100,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         compacted: false,
         overflowed: false,
         settled: false,
+        background: None,
     };
     let admission = Admission {
         messages: incoming.messages,

@@ -4,6 +4,7 @@ use super::TurnError;
 use super::agents::{AgentRoom, AgentRooms};
 use super::clock::Clock;
 use super::lanes::Lanes;
+use super::maintenance::Maintenance;
 use super::session::Memory;
 use crate::config::Config;
 use crate::model::Models;
@@ -35,6 +36,8 @@ pub(super) struct House {
     pub(super) hot: HotSessions<Memory>,
     /// Sessions with marks that wait for a next turn.
     waiting: Mutex<HashSet<Arc<str>>>,
+    /// Optional work after turns.
+    pub(super) maintenance: Maintenance,
     pub(super) tasks: TaskTracker,
     /// Fires when the gateway stops and its patience is over.
     pub(super) stop: CancellationToken,
@@ -60,6 +63,7 @@ impl House {
                 move |record| Memory::new(store.clone(), record, false)
             }),
             waiting: Mutex::default(),
+            maintenance: Maintenance::new(&config),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             clock: Clock::wall(),
@@ -143,12 +147,14 @@ impl House {
 
     pub(super) async fn drain(&self, patience: Duration) -> bool {
         self.tasks.close();
+        self.maintenance.cancel_all();
         let quiet = tokio::time::timeout(patience, self.tasks.wait()).await.is_ok();
         self.stop.cancel();
         if !quiet {
             // They see the cancel and settle with what is there.
             let _ = tokio::time::timeout(SETTLE_PATIENCE, self.tasks.wait()).await;
         }
+        self.maintenance.ended().await;
         self.flush();
         quiet
     }

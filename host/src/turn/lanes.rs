@@ -1,4 +1,6 @@
 //! One turn at a time per session: others wait in order, within a bound, and the lane is free again on every path.
+//!
+//! Optional work enters a lane that nobody uses, and is told as soon as somebody wants it.
 
 use super::TurnError;
 use std::collections::HashMap;
@@ -18,7 +20,11 @@ pub(super) struct Lanes {
 struct Lane {
     gate: Arc<tokio::sync::Mutex<()>>,
     arrivals: Arc<Notify>,
+    /// The last user left.
+    left: Arc<Notify>,
     users: usize,
+    /// Optional work that is in the lane or waits for it to be free.
+    idlers: usize,
 }
 
 impl Lanes {
@@ -35,23 +41,37 @@ impl Lanes {
         Ok(LaneGuard { _held: held, ticket })
     }
 
+    /// Waits, as long as it takes, until nobody uses or wants this session. Takes no place in the queue. Dropping the future is
+    /// enough to leave.
+    pub(super) async fn enter_idle(self: &Arc<Lanes>, key: &str) -> LaneGuard {
+        loop {
+            let (ticket, gate, left) = self.take_idle_ticket(key);
+            ticket.unused(&left).await;
+            // Behind other optional work of the session, if there is any.
+            let held = gate.lock_owned().await;
+            if !ticket.is_wanted() {
+                return LaneGuard { _held: held, ticket };
+            }
+        }
+    }
+
+    fn take_idle_ticket(self: &Arc<Lanes>, key: &str) -> (Ticket, Arc<tokio::sync::Mutex<()>>, Arc<Notify>) {
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let (key, lane) = lane_of(&mut lanes, key);
+        lane.idlers += 1;
+        let ticket = Ticket { lanes: self.clone(), key, arrivals: lane.arrivals.clone(), idle: true };
+        (ticket, lane.gate.clone(), lane.left.clone())
+    }
+
     fn take_ticket(self: &Arc<Lanes>, key: &str) -> Result<(Ticket, Arc<tokio::sync::Mutex<()>>), TurnError> {
         let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let key: Arc<str> = match lanes.get_key_value(key) {
-            Some((known, _)) => known.clone(),
-            None => Arc::from(key),
-        };
-        let lane = lanes.entry(key.clone()).or_insert_with(|| Lane {
-            gate: Arc::default(),
-            arrivals: Arc::new(Notify::new()),
-            users: 0,
-        });
+        let (key, lane) = lane_of(&mut lanes, key);
         if lane.users > self.bound {
             return Err(TurnError::QueueFull { waiting: self.bound });
         }
         lane.users += 1;
         lane.arrivals.notify_waiters();
-        let ticket = Ticket { lanes: self.clone(), key, arrivals: lane.arrivals.clone() };
+        let ticket = Ticket { lanes: self.clone(), key, arrivals: lane.arrivals.clone(), idle: false };
         Ok((ticket, lane.gate.clone()))
     }
 
@@ -62,20 +82,65 @@ impl Lanes {
     }
 }
 
+/// The lane of a session, made when it is not there.
+fn lane_of<'a>(lanes: &'a mut HashMap<Arc<str>, Lane>, key: &str) -> (Arc<str>, &'a mut Lane) {
+    let key: Arc<str> = match lanes.get_key_value(key) {
+        Some((known, _)) => known.clone(),
+        None => Arc::from(key),
+    };
+    let lane = lanes.entry(key.clone()).or_insert_with(|| Lane {
+        gate: Arc::default(),
+        arrivals: Arc::new(Notify::new()),
+        left: Arc::new(Notify::new()),
+        users: 0,
+        idlers: 0,
+    });
+    (key, lane)
+}
+
 /// A place in the queue of a session; given back when dropped.
 struct Ticket {
     lanes: Arc<Lanes>,
     key: Arc<str>,
     arrivals: Arc<Notify>,
+    /// Of optional work.
+    idle: bool,
+}
+
+impl Ticket {
+    /// True when somebody else wants the lane; optional work does not count.
+    fn is_wanted(&self) -> bool {
+        let lanes = self.lanes.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.get(&self.key).is_some_and(|lane| lane.users > usize::from(!self.idle))
+    }
+
+    /// Completes when the lane has no user.
+    async fn unused(&self, left: &Notify) {
+        loop {
+            let gone = left.notified();
+            tokio::pin!(gone);
+            gone.as_mut().enable();
+            if !self.is_wanted() {
+                return;
+            }
+            gone.await;
+        }
+    }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut lanes = self.lanes.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = lanes.get_mut(&self.key) {
-            lane.users -= 1;
+            match self.idle {
+                true => lane.idlers -= 1,
+                false => lane.users -= 1,
+            }
             if lane.users == 0 {
-                lanes.remove(&self.key);
+                lane.left.notify_waiters();
+                if lane.idlers == 0 {
+                    lanes.remove(&self.key);
+                }
             }
         }
     }
@@ -88,17 +153,18 @@ pub(super) struct LaneGuard {
 }
 
 impl LaneGuard {
+    /// True when another request waits for this session.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.ticket.is_wanted()
+    }
+
     /// Completes when another request waits for this session, at once if one does already.
     pub(super) async fn wanted(&self) {
         let arrival = self.ticket.arrivals.notified();
         tokio::pin!(arrival);
         // Registered before the count is read, so that an arrival in between is not missed.
         arrival.as_mut().enable();
-        let waiting = {
-            let lanes = self.ticket.lanes.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            lanes.get(&self.ticket.key).is_some_and(|lane| lane.users > 1)
-        };
-        if !waiting {
+        if !self.ticket.is_wanted() {
             arrival.await;
         }
     }
@@ -174,6 +240,31 @@ mod tests {
         let lanes = Lanes::new(1, Duration::ZERO);
         let _running = lanes.enter("s").await.unwrap();
         assert!(matches!(lanes.enter("s").await, Err(TurnError::QueueTimeout { seconds: 0 })));
+    }
+
+    #[tokio::test]
+    async fn optional_work_waits_for_an_unused_lane_and_learns_that_it_is_wanted() {
+        let lanes = lanes(0);
+        let turn = lanes.enter("s").await.unwrap();
+        let mut optional = Box::pin(lanes.enter_idle("s"));
+        assert!(futures_util::poll!(&mut optional).is_pending());
+        let mut wanted = Box::pin(turn.wanted());
+        assert!(futures_util::poll!(&mut wanted).is_pending(), "optional work wants nothing from a turn");
+        drop(wanted);
+        drop(turn);
+        let optional = optional.await;
+        let mut wanted = Box::pin(optional.wanted());
+        assert!(futures_util::poll!(&mut wanted).is_pending());
+        // It takes no place in the queue either: a lane that lets nobody wait has room for a turn.
+        let mut next = Box::pin(lanes.enter("s"));
+        assert!(futures_util::poll!(&mut next).is_pending());
+        wanted.await;
+        let mut again = Box::pin(lanes.enter_idle("s"));
+        assert!(futures_util::poll!(&mut again).is_pending());
+        drop(optional);
+        drop(next.await.unwrap());
+        drop(again.await);
+        assert_eq!(lanes.busy(), 0);
     }
 
     #[tokio::test]

@@ -27,6 +27,7 @@ mod house;
 mod incoming;
 mod lanes;
 mod llm;
+mod maintenance;
 mod outbox;
 mod prepare;
 mod prompt;
@@ -45,6 +46,7 @@ mod written;
 mod tests;
 
 pub use error::TurnError;
+pub use maintenance::{LastRun, MaintenanceState, MaintenanceStatus};
 pub use request::{
     CompactReport, ContextEntry, ContextReport, HistoryMode, TurnBody, TurnFacts, TurnReply, TurnRequest, TurnStream,
 };
@@ -153,6 +155,21 @@ impl Turns {
         let house = self.house.clone();
         let key = key.to_owned();
         self.house.finish(async move { settle::delete(&house, &key).await }).await
+    }
+
+    /// Optional work of the session of this key, per engine.
+    pub fn session_maintenance(&self, key: &str) -> Vec<MaintenanceStatus> {
+        self.house.maintenance.status(|session, _| session == key)
+    }
+
+    /// Optional work of this engine, per session.
+    pub fn engine_maintenance(&self, engine: &str) -> Vec<MaintenanceStatus> {
+        self.house.maintenance.status(|_, id| id == engine)
+    }
+
+    /// Sessions that wait for optional work, and runs of it.
+    pub fn maintenance_numbers(&self) -> (usize, usize) {
+        self.house.maintenance.numbers()
     }
 
     /// Turns and operations that run now.

@@ -9,7 +9,7 @@ use super::services::TurnServices;
 use super::session::Session;
 use super::settings::settings;
 use super::{TurnError, TurnFacts};
-use crate::slot::{CancelFlag, HookFailure, Lease, Segment, SegmentContext, SessionFacts};
+use crate::slot::{Background, CancelFlag, HookFailure, Lease, Segment, SegmentContext, SessionFacts};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::future::Future;
@@ -45,14 +45,9 @@ impl Cancel {
         self.flag = CancelFlag::new();
     }
 
-    /// Asks the running hook to give way.
-    pub(super) fn raise(&self) {
-        self.flag.cancel();
-    }
-
-    /// True once a hook was asked to give way.
-    pub(super) fn raised(&self) -> bool {
-        self.flag.is_cancelled()
+    /// What raises it.
+    pub(super) fn flag(&self) -> CancelFlag {
+        self.flag.clone()
     }
 
     pub(super) fn check(&self) -> Result<(), TurnError> {
@@ -119,6 +114,8 @@ pub(super) struct TurnRun {
     pub(super) overflowed: bool,
     /// Everything is stored: memory and store agree.
     pub(super) settled: bool,
+    /// Set when nobody waits for it.
+    pub(super) background: Option<Background>,
 }
 
 impl Drop for TurnRun {
@@ -162,6 +159,7 @@ impl TurnRun {
             compacted: false,
             overflowed: false,
             settled: true,
+            background: None,
         }
     }
 
@@ -208,6 +206,7 @@ impl TurnRun {
         let mut context = SegmentContext::new(facts, self.services.clone());
         context.cancel = self.cancel.flag.clone();
         context.blocking = blocking;
+        context.background = self.background;
         if blocking {
             context.deadline = Some(Duration::from_millis(self.agent.compaction.timeout_ms));
         }

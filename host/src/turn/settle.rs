@@ -4,6 +4,8 @@ use super::TurnError;
 use super::admit::upsert;
 use super::clock::now_ms;
 use super::house::House;
+use super::lanes::LaneGuard;
+use super::maintenance::Kind;
 use super::outbox::entry_ref;
 use super::run::TurnRun;
 use super::session::is_role;
@@ -12,7 +14,7 @@ use crate::slot::{Hook, HookFailure, LeaseRequest, PromptCacheFacts};
 use crate::transcript::{
     EngineScope, EntryId, OutboxRow, OutboxState, Role, StoreError, Submission, TurnRecord, Write,
 };
-use engine_abi::wire::{session_end, trigger};
+use engine_abi::wire::session_end;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -200,7 +202,7 @@ impl TurnRun {
         if !open {
             self.admitted.first = 0;
         }
-        if self.cancel.raised() {
+        if self.lane.as_ref().is_some_and(LaneGuard::is_wanted) {
             // Another turn wants the session; it compacts when it must.
         } else if let Err(error) = self.compact_ahead().await {
             tracing::warn!(%error, session = self.session.key.as_deref(), "the history was not compacted ahead");
@@ -230,25 +232,12 @@ impl TurnRun {
         if !self.commit(inputs, maintains && !background).await? {
             return Ok(());
         }
-        if maintains && background { self.maintain_in_background().await } else { Ok(()) }
-    }
-
-    /// Optional work: it gives way as soon as another turn wants the session.
-    async fn maintain_in_background(&mut self) -> Result<(), HookFailure> {
-        let facts = self.session_facts(None, None);
-        let maintain = self.segment(facts, false, |segment| segment.maintain(trigger::TURN, true));
-        tokio::pin!(maintain);
-        let Some(lane) = &self.lane else { return maintain.await.map(|_| ()) };
-        tokio::select! {
-            outcome = &mut maintain => outcome.map(|_| ()),
-            () = lane.wanted() => {
-                self.cancel.raise();
-                match maintain.await {
-                    Err(failure) if failure.kind == crate::slot::FailureKind::Cancelled => Ok(()),
-                    outcome => outcome.map(|_| ()),
-                }
-            }
+        if maintains && background {
+            let params = self.maintenance_params(None);
+            // Refused is noted and told there; nothing hangs on it.
+            let _ = self.house.maintenance.queue(&self.house, &self.session, Kind::Maintain, params);
         }
+        Ok(())
     }
 
     /// Nothing was stored: `afterTurn`, else `ingestBatch`, else `ingest`; then the session is over.

@@ -48,6 +48,10 @@ pub(crate) struct Frame {
     armed: AtomicU64,
     /// Deadline of the call that was told to stop; equals `armed` from the deadline of the running call on.
     signalled: AtomicU64,
+    /// When the running call began, in ticks.
+    began: AtomicU64,
+    /// Last entry that the running call read through the cursor: reading further is progress.
+    reached: AtomicU64,
     hook: AtomicU32,
     phase: AtomicU8,
     pub(crate) core: Arc<EngineCore>,
@@ -91,8 +95,8 @@ impl CallState {
 pub(crate) enum Tick {
     /// Look again at this instant at the latest.
     Wait(Instant),
-    /// The running call was given up just now.
-    Abandoned(Hook),
+    /// The running call was given up just now; it had this long.
+    Abandoned(Hook, Duration),
     /// No thread took the work in time; it will not run any more.
     Withdrawn,
 }
@@ -106,6 +110,8 @@ impl Frame {
             magic: MAGIC,
             armed: AtomicU64::new(IDLE),
             signalled: AtomicU64::new(IDLE),
+            began: AtomicU64::new(IDLE),
+            reached: AtomicU64::new(0),
             hook: AtomicU32::new(0),
             phase: AtomicU8::new(QUEUED),
             core,
@@ -140,14 +146,49 @@ impl Frame {
     }
 
     /// Arms the deadline of a call. False when an earlier call of the segment was given up: no call may follow.
-    pub(crate) fn arm(&self, hook: Hook, deadline: Instant) -> bool {
+    pub(crate) fn arm(&self, hook: Hook, began: Instant, deadline: Instant) -> bool {
         self.hook.store(hook.index() as u32, Ordering::Relaxed);
+        self.began.store(ticks(began), Ordering::Relaxed);
+        self.reached.store(0, Ordering::Relaxed);
         self.armed.compare_exchange(IDLE, ticks(deadline), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// The call returned. False when it was given up meanwhile.
-    pub(crate) fn disarm(&self, deadline: Instant) -> bool {
-        self.armed.compare_exchange(ticks(deadline), IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    /// The call returned: its deadline, as it stood then. `None` when it was given up meanwhile.
+    pub(crate) fn disarm(&self) -> Option<Instant> {
+        self.rearm(|_| Some(IDLE)).map(instant)
+    }
+
+    /// Gives the running call time until `to`, unless it has that already. Nothing happens once its deadline has passed.
+    pub(crate) fn extend(&self, to: Instant) {
+        let (now, to) = (ticks(Instant::now()), ticks(to));
+        self.rearm(|armed| (now < armed && armed < to).then_some(to));
+    }
+
+    /// Takes time from the running call: it ends at `to` at the latest.
+    pub(crate) fn shorten(&self, to: Instant) {
+        let to = ticks(to);
+        self.rearm(|armed| (to < armed).then_some(to));
+    }
+
+    /// Replaces the deadline of the running call by what `next` makes of it; gives the old one when it did.
+    fn rearm(&self, next: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let next = |armed| if armed == IDLE || armed == ABANDONED { None } else { next(armed) };
+        self.armed.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok()
+    }
+
+    /// How long the running call has been running.
+    fn running_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(instant(self.began.load(Ordering::Relaxed)))
+    }
+
+    /// The running call has read up to `entry` through the cursor. True when no call of its own has read that far yet.
+    pub(crate) fn reaches(&self, entry: u64) -> bool {
+        self.reached.fetch_max(entry, Ordering::Relaxed) < entry
+    }
+
+    /// When the running call began.
+    pub(crate) fn began(&self) -> Instant {
+        instant(self.began.load(Ordering::Relaxed))
     }
 
     /// Lets go of what was lent to the call that returned.
@@ -218,7 +259,7 @@ impl Frame {
         }
         let hook = self.running();
         match self.armed.compare_exchange(armed, ABANDONED, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Tick::Abandoned(hook),
+            Ok(_) => Tick::Abandoned(hook, self.running_for(deadline)),
             // It returned at the last moment.
             Err(_) => Tick::Wait(soon),
         }

@@ -17,8 +17,30 @@ pub(crate) struct Setup {
     pub(crate) params: u32,
     pub(crate) session: Arc<SessionFacts>,
     pub(crate) view: Option<(Arc<View>, usize)>,
-    /// Caps the hook's deadline.
+    /// What becomes of the hook's own deadline.
+    pub(crate) limits: Limits,
+}
+
+/// What becomes of a hook's own deadline in one call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Instead of it: of a background run.
+    pub(crate) instead: Option<Duration>,
+    /// No call may take longer than this.
     pub(crate) cap: Option<Duration>,
+}
+
+impl Limits {
+    /// No longer than `cap`.
+    pub(crate) fn cap(cap: Option<Duration>) -> Limits {
+        Limits { instead: None, cap }
+    }
+
+    /// How long a call of `hook` may take.
+    pub(crate) fn of(self, core: &EngineCore, hook: Hook) -> Duration {
+        let own = self.instead.unwrap_or_else(|| core.deadline(hook));
+        self.cap.map_or(own, |cap| cap.min(own))
+    }
 }
 
 /// What a call that returned well has pushed; `None` when the engine says that it does not have the hook.
@@ -39,7 +61,7 @@ pub(crate) fn guarded(
         return Err(core.not_made(hook, FailureKind::Cancelled, "the caller had cancelled before the call"));
     }
     let started = Instant::now();
-    let limit = setup.cap.map_or(core.deadline(hook), |cap| cap.min(core.deadline(hook)));
+    let limit = setup.limits.of(core, hook);
     let deadline = started + limit;
     {
         let mut state = frame.state();
@@ -49,26 +71,29 @@ pub(crate) fn guarded(
         state.view = setup.view;
         state.sink = Sink::default();
     }
-    if !frame.arm(hook, deadline) {
+    if !frame.arm(hook, started, deadline) {
         return Err(core.not_made(hook, FailureKind::Deadline, "an earlier call of the segment was given up"));
     }
     let call = border::call(frame, core.host.pointer());
     let status = invoke(&call);
     let ended = Instant::now();
-    let in_time = frame.disarm(deadline);
+    let armed = frame.disarm();
     let (sink, tokens) = {
         let mut state = frame.state();
         (std::mem::take(&mut state.sink), std::mem::take(&mut state.tokens))
     };
     frame.clear();
-    if !in_time {
+    let Some(deadline) = armed else {
         // The waiting side has counted and latched it; nobody waits for this value any more.
         return Err(core.not_made(hook, FailureKind::Deadline, "the call was given up"));
-    }
+    };
     core.stats.returned(hook, ended - started);
     if ended >= deadline && hook != Hook::Dispose {
-        let reason = format!("it took longer than its deadline of {} ms", limit.as_millis());
-        return Err(core.failed(hook, FailureKind::Deadline, reason, Vec::new()));
+        if setup.limits.instead.is_some() && frame.cancel.is_cancelled() {
+            return Err(core.not_made(hook, FailureKind::Cancelled, "it gave way, at the last moment"));
+        }
+        let reason = format!("it took longer than its deadline of {} ms", (deadline - started).as_millis());
+        return Err(core.late(hook, reason, setup.limits));
     }
     match status {
         status::OK => match sink.invalid {

@@ -25,7 +25,12 @@ extern "C" fn read(frame: *const FrameV1, request: *const CursorRequestV1, out: 
             if other && !asked.scope().granted(GRANT_SESSIONS) {
                 return Err(refused("other sessions are not granted (grants = [\"sessions\"])"));
             }
-            asked.frame.services.read_transcript(&asked.scope(), request)
+            let page = asked.frame.services.read_transcript(&asked.scope(), request)?;
+            let read = page.entries.last().filter(|_| asked.hook == Hook::Bootstrap && !other);
+            if read.is_some_and(|entry| asked.frame.reaches(entry.head.id)) {
+                asked.frame.core.advanced(asked.frame);
+            }
+            Ok(page)
         },
         |page, arena| {
             let wire = CursorPageV1 {
