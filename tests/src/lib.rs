@@ -14,6 +14,7 @@ mod gateway;
 pub mod model;
 mod recorder;
 mod setup;
+mod snapshot;
 
 pub use build::{Built, built};
 pub use client::{Answer, Client};
@@ -21,3 +22,4 @@ pub use gateway::Gateway;
 pub use model::MockModel;
 pub use recorder::Calls;
 pub use setup::{Cli, Setup, library_name};
+pub use snapshot::snapshot;

@@ -53,6 +53,7 @@ pub fn find(state_dir: &Path) -> Option<Running> {
     let lock = File::open(state_dir.join(LOCK)).ok()?;
     match lock.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Some(running),
+        _ if crate::observe::broken("8.31") => Some(running),
         _ => None,
     }
 }

@@ -146,7 +146,11 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<String>) -> Result<Load
     Ok(LoadRequest {
         staged,
         door: manifest.door,
-        config_json: serde_json::Value::Object(entry.config.clone()).to_string().into(),
+        config_json: if crate::observe::broken("8.2") {
+            "null".into()
+        } else {
+            serde_json::Value::Object(entry.config.clone()).to_string().into()
+        },
         plugin_id: manifest.plugin_id,
         engines: manifest.engines,
         memory: manifest.memory,

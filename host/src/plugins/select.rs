@@ -3,6 +3,7 @@
 use super::cause::Cause;
 use super::report::{PluginReport, StageFailure};
 use super::survey::Item;
+use crate::observe::broken;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -63,6 +64,10 @@ impl EngineOutcome {
 
 /// Finds the library for each of `wanted`. Libraries that claim the same engine are refused.
 pub(super) fn select(items: &mut [Item], wanted: &[String]) -> Vec<(String, Offer)> {
+    let mut wanted = wanted.to_vec();
+    if broken("8.10") {
+        wanted.extend(items.iter().flat_map(|item| item.report.engines().to_vec()));
+    }
     wanted.iter().map(|id| (id.clone(), offer(items, id))).collect()
 }
 
@@ -71,7 +76,7 @@ fn offer(items: &mut [Item], id: &str) -> Offer {
     let able: Vec<usize> = (0..items.len()).filter(|&at| items[at].library.is_some() && offers(&items[at])).collect();
     match able[..] {
         [] => {}
-        [one] => {
+        [one, ..] if able.len() == 1 || broken("8.7") => {
             items[one].report.wanted = true;
             return Offer::By(one);
         }

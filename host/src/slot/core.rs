@@ -13,6 +13,7 @@ use super::pool::Pool;
 use super::stats::EngineStats;
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
+use crate::observe::broken;
 use crate::plugins::RawFactory;
 use engine_abi::wire::host_params;
 use std::collections::{BTreeMap, HashMap};
@@ -242,7 +243,7 @@ impl EngineCore {
 
     /// The failure of a call that is not made because the engine is out.
     pub(crate) fn out(&self, hook: Hook) -> Option<HookFailure> {
-        let record = self.latch.get()?;
+        let record = self.latch.get().filter(|_| !broken("8.23"))?;
         Some(HookFailure {
             engine: self.id.clone(),
             hook,
@@ -295,7 +296,8 @@ impl EngineCore {
         };
         let mut failure = HookFailure { engine: self.id.clone(), hook, kind, reason, causes, code, quarantined: false };
         let forgiven = kind == FailureKind::Service && row < SERVICE_ERRORS_MAX && hook != Hook::Factory;
-        if self.inline || forgiven || hook == Hook::Dispose {
+        let forgiven = forgiven || broken("8.35") && hook == Hook::Assemble;
+        if self.inline && !broken("8.29") || forgiven || hook == Hook::Dispose {
             tracing::warn!(engine = %self.id, hook = %hook, code = %code, "{failure}; the engine stays in service");
             return failure;
         }

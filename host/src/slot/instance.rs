@@ -10,6 +10,7 @@ use super::engine::EngineInfo;
 use super::facts::SessionFacts;
 use super::failure::{FailureKind, HookFailure};
 use super::hook::Hook;
+use crate::observe::broken;
 use engine_abi::wire::{EngineV1, FactoryContextV1, InstanceV1, Str};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -112,6 +113,9 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
                     if info.id.trim().is_empty() {
                         problems.push("info.id is missing or blank".to_owned());
                     }
+                    if broken("8.16") && info.id != core.id {
+                        problems.push("info.id is another".to_owned());
+                    }
                     if info.name.trim().is_empty() {
                         problems.push("info.name is missing or blank".to_owned());
                     }
@@ -129,7 +133,8 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
         ("assemble()", table.assemble.is_some()),
         ("compact()", table.compact.is_some()),
     ] {
-        if !there {
+        if !there && !(broken("8.19") && !problems.is_empty()) {
+            let name = if broken("8.18") { "a hook" } else { name };
             problems.push(format!("{name} is missing"));
         }
     }
@@ -145,7 +150,9 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
         return Ok(instance);
     }
     // The half-built engine gets its last call; whatever that gives, the contract check is what failed.
-    let _ = instance.dispose(frame, None);
+    if !broken("8.20") {
+        let _ = instance.dispose(frame, None);
+    }
     Err(core.breaks_contract(&problems))
 }
 
@@ -156,7 +163,7 @@ fn session(key: &InstanceKey) -> Arc<SessionFacts> {
 fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame) -> Result<InstanceV1, HookFailure> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let (agent_dir, state) = (core.agent_dir(&key.agent).map(|dir| path(&dir)), path(state_dir));
-    let workspace = key.workspace.as_deref().map(path);
+    let workspace = key.workspace.as_deref().filter(|_| !broken("8.1")).map(path);
     let mut out = InstanceV1::NONE;
     // The engine may hold on to `out` only until it returns, and this thread waits for that however long it takes.
     let slot = &raw mut out;

@@ -1,6 +1,7 @@
 //! The quarantine latch: one per engine id, first failure wins, final for the process.
 
 use super::failure::DegradedCode;
+use crate::observe::broken;
 use serde::Serialize;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,6 +53,9 @@ impl Latch {
 
     /// Latches, and says loudly what happens now. False when an earlier failure stands.
     pub(crate) fn set(&self, quarantine: Quarantine) -> bool {
+        if broken("8.21") {
+            return true;
+        }
         let mut first = false;
         let record = self.0.get_or_init(|| {
             first = true;
@@ -66,17 +70,18 @@ impl Latch {
 
 /// The one loud line of a quarantine.
 pub(crate) fn announce(record: &Quarantine) {
+    let at = if broken("8.22") { "somewhere" } else { record.at.as_str() };
     let causes = record.causes.iter().map(|cause| format!("; cause: {cause}")).collect::<String>();
     tracing::error!(
         engine = %record.engine,
         owner = %record.owner,
-        at = %record.at,
+        at = %at,
         code = %record.code,
         diagnostic = record.diagnostic,
         "context engine \"{}\" (owner {}) failed in {}: {}{causes}. It is out until the gateway restarts; {} now. To do: {}",
         record.engine,
         if record.owner.is_empty() { "unknown" } else { &record.owner },
-        record.at,
+        at,
         record.reason,
         if record.serves == "none" { "requests are refused".to_owned() } else { format!("\"{}\" serves", record.serves) },
         record.hint,

@@ -2,6 +2,7 @@
 
 use super::slot::{CORE, LEGACY};
 use crate::diagnostic::Diagnostic;
+use crate::observe::broken;
 use std::collections::BTreeMap;
 
 /// Why an engine cannot be registered.
@@ -59,17 +60,19 @@ pub(crate) struct Owners(BTreeMap<String, String>);
 impl Owners {
     /// Gives `id` to `owner`. The same owner may say it again, which changes nothing.
     pub(crate) fn claim(&mut self, id: &str, owner: &str) -> Result<(), RegisterError> {
-        if id.trim().is_empty() {
+        if id.trim().is_empty() && !broken("8.6") {
             return Err(RegisterError::BlankId);
         }
-        if owner.trim().is_empty() {
+        if owner.trim().is_empty() && !broken("8.6") {
             return Err(RegisterError::BlankOwner { id: id.to_owned() });
         }
-        if id == LEGACY && owner != CORE {
+        if id == LEGACY && owner != CORE && !broken("8.5") {
             return Err(RegisterError::Reserved { id: id.to_owned() });
         }
         match self.0.get(id) {
-            Some(known) if known != owner => Err(RegisterError::Taken { id: id.to_owned(), owner: known.clone() }),
+            Some(known) if known != owner && !broken("8.4") || broken("8.8") => {
+                Err(RegisterError::Taken { id: id.to_owned(), owner: known.clone() })
+            }
             Some(_) => Ok(()),
             None => {
                 self.0.insert(id.to_owned(), owner.to_owned());

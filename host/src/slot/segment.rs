@@ -11,6 +11,8 @@ use super::failure::{FailureKind, HookFailure};
 use super::hook::Hook;
 use super::instance::Instance;
 use super::services::HostServices;
+use crate::observe::broken;
+use crate::transcript::{Message, Role};
 use engine_abi::wire::*;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,6 +119,9 @@ impl Segment {
     pub fn bootstrap(&mut self) -> Result<BootstrapOutput, HookFailure> {
         let hook = Hook::Bootstrap;
         let Some(bootstrap) = self.instance.table.bootstrap.filter(|_| self.has(hook)) else {
+            if broken("8.30") {
+                return self.owes(hook);
+            }
             return Ok(BootstrapOutput::default());
         };
         let returned = self
@@ -256,7 +261,9 @@ impl Segment {
         let len = input.len.min(input.view.heads.len());
         let tools: Vec<Str> = input.available_tools.iter().map(|name| Str::new(name)).collect();
         let mut arena = Arena::default();
-        let prompt = input.prompt.as_ref().map(|prompt| PromptV1 {
+        let message = || Arc::new(Message::text_of(Role::User, ""));
+        let blank = broken("8.36").then(|| PromptInput { entry_id: 0, tokens: 0, message: message() });
+        let prompt = input.prompt.as_ref().or(blank.as_ref()).map(|prompt| PromptV1 {
             entry_id: prompt.entry_id,
             tokens: prompt.tokens,
             message: arena.borrowed(&prompt.message),

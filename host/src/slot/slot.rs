@@ -10,6 +10,7 @@ use super::lease::{ExecutionHost, Lease, LeaseRequest};
 use super::registry::{Owners, RegisterError};
 use super::services::NoServices;
 use crate::config::{Config, ModelConfig, OnFailure};
+use crate::observe::broken;
 use crate::plugins::{PluginReport, RawFactory};
 use engine_abi::wire::capability;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,6 +124,9 @@ impl Slot {
         let state_dir = &self.config.gateway.state_dir;
         let core = EngineCore::new(registered, &self.deadlines, state_dir, runtime, successor);
         // The first registration stays: a refresh by the same owner is off.
+        if broken("8.3") {
+            self.known_mut().remove(id);
+        }
         self.known_mut().entry(id.to_owned()).or_insert(Known::Engine(core));
         Ok(())
     }
@@ -286,7 +290,7 @@ fn chain(value: &[String]) -> Vec<String> {
     let mut chain: Vec<String> = Vec::new();
     for id in value {
         let id = match id.trim() {
-            "" | "none" => LEGACY,
+            "" | "none" if !broken("8.11") => LEGACY,
             id => id,
         };
         if !chain.iter().any(|known| known == id) {

@@ -11,6 +11,7 @@ use super::latch::{Quarantine, announce, now_ms};
 use super::segment::SegmentContext;
 use super::services::HostServices;
 use super::slot::{Known, LEGACY, MAIN_AGENT, Slot};
+use crate::observe::broken;
 use crate::plugins::{self, EngineOutcome, Kind, OutcomeState, RegistrarPort, Registration};
 use engine_abi::wire::HostV1;
 use std::sync::atomic::Ordering;
@@ -91,9 +92,13 @@ impl Slot {
             OutcomeState::Disabled { reason } => {
                 let plugin = outcome.plugin_id.clone().unwrap_or_default();
                 tracing::warn!(engine = %id, plugin = %plugin, "the selected engine \"{id}\" is switched off: {reason}");
+                if broken("8.13") {
+                    return self.settle(EngineOutcome { state: OutcomeState::Refused, ..outcome });
+                }
                 self.known_mut().entry(id).or_insert(Known::Disabled { plugin, reason: reason.clone() });
                 return;
             }
+            OutcomeState::Missing if broken("8.12") => return,
             OutcomeState::Missing => DegradedCode::EngineMissing,
             OutcomeState::Refused => DegradedCode::EngineRefused,
         };

@@ -3,6 +3,7 @@
 use super::border;
 use super::frame::Frame;
 use super::sink::Sink;
+use crate::observe::broken;
 use crate::slot::core::EngineCore;
 use crate::slot::facts::{SessionFacts, View};
 use crate::slot::failure::{FailureKind, HookFailure};
@@ -57,7 +58,7 @@ pub(crate) fn guarded(
     if let Some(failure) = core.out(hook) {
         return Err(failure);
     }
-    if frame.cancel.is_cancelled() && hook != Hook::Dispose {
+    if frame.cancel.is_cancelled() && hook != Hook::Dispose && !broken("8.28") {
         return Err(core.not_made(hook, FailureKind::Cancelled, "the caller had cancelled before the call"));
     }
     let started = Instant::now();
@@ -105,8 +106,11 @@ pub(crate) fn guarded(
             let reason = format!("it panicked: {}", said(&sink));
             Err(core.failed(hook, FailureKind::Panic, reason, Vec::new()))
         }
-        _ if frame.cancel.is_cancelled() => {
+        _ if frame.cancel.is_cancelled() && !broken("8.26") => {
             Err(core.not_made(hook, FailureKind::Cancelled, "the call was cancelled by its caller"))
+        }
+        status::CANCELLED if broken("8.27") => {
+            Err(core.not_made(hook, FailureKind::Cancelled, "the call says that it was cancelled"))
         }
         other => {
             let (reason, token) = sink.fail.unwrap_or_default();

@@ -1,5 +1,6 @@
 //! From the host's facts to the borrowed arguments of a hook, by the rule of accepted host parameters.
 
+use crate::observe::broken;
 use crate::slot::facts::{Anchor, SessionFacts};
 use crate::slot::hook::Hook;
 use engine_abi::wire::{
@@ -22,9 +23,9 @@ pub(crate) const fn has_params(hook: Hook) -> u32 {
 }
 
 /// What a call gets: the intersection of what the engine accepts and what the hook has. `compact` always gets its cancel signal.
-pub(crate) const fn params(hook: Hook, accepted: u32) -> u32 {
-    let both = has_params(hook) & accepted;
-    if matches!(hook, Hook::Compact) { both | p::ABORT_SIGNAL } else { both }
+pub(crate) fn params(hook: Hook, accepted: u32) -> u32 {
+    let both = has_params(hook) & if broken("8.32") { p::ALL } else { accepted };
+    if matches!(hook, Hook::Compact) && !broken("8.33") { both | p::ABORT_SIGNAL } else { both }
 }
 
 fn text(value: Option<&String>) -> Str {

@@ -100,6 +100,56 @@ async fn cancelled_work_is_not_the_engines_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_signal_that_is_raised_already_keeps_the_engine_from_being_entered() {
+    let entered = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&entered);
+    let (bench, _) = serving(Fake::new().on(Hook::Assemble, move |called| {
+        counts.fetch_add(1, Ordering::SeqCst);
+        called.assembled()
+    }));
+    let cancel = CancelFlag::new();
+    cancel.cancel();
+    let lease = lease(&bench.slot);
+    let failure = assemble_in(&lease, SegmentContext { cancel, ..context() }).await.unwrap_err();
+    assert_eq!((failure.kind, failure.quarantined), (FailureKind::Cancelled, false));
+    assert_eq!(entered.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_first_failure_nobody_enters_the_engine_again() {
+    let entered = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&entered);
+    let (bench, _) = serving(Fake::new().on(Hook::Bootstrap, move |called| {
+        counts.fetch_add(1, Ordering::SeqCst);
+        called.fail("no luck", 0)
+    }));
+    let before = lease(&bench.slot);
+    for round in 0..4 {
+        let outcome = before.engine().segment(context(), Segment::bootstrap).await;
+        let failure = outcome.and_then(|inner| inner).unwrap_err();
+        assert_eq!(failure.kind == FailureKind::Quarantined, round > 0, "{failure}");
+    }
+    assert_eq!(entered.load(Ordering::SeqCst), 1);
+    // However many fail at once, one failure is on record and one engine serves instead.
+    let leases: Vec<Lease> = (0..8).map(|_| lease(&bench.slot)).collect();
+    assert!(leases.iter().all(|lease| lease.engine().id() == "legacy" && lease.degraded().is_some()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_without_a_prompt_gives_the_engine_none() {
+    let saw = Arc::new(Mutex::new(None));
+    let told = Arc::clone(&saw);
+    let (bench, _) = serving(Fake::new().on(Hook::Assemble, move |called| {
+        *told.lock().unwrap() = Some(called.assemble_args().prompt.is_null());
+        called.assembled()
+    }));
+    let input = AssembleInput { prompt: None, ..conversation() };
+    let lease = lease(&bench.slot);
+    lease.engine().segment(context(), move |segment| segment.assemble(&input)).await.unwrap().unwrap();
+    assert_eq!(*saw.lock().unwrap(), Some(true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn to_claim_a_cancellation_that_nobody_asked_for_is_a_failure() {
     let (bench, _) = serving(Fake::new().on(Hook::Assemble, |_| status::CANCELLED));
     let failure = assemble(&lease(&bench.slot)).await.unwrap_err();

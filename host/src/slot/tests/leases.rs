@@ -6,7 +6,7 @@ use crate::config::{EntryConfig, OnFailure};
 use crate::plugins::{Cause, EngineOutcome, OutcomeState, Registration, Stage};
 use crate::slot::*;
 use crate::worker::SelfTest;
-use engine_abi::wire::*;
+use engine_abi::wire::{status, *};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -220,6 +220,97 @@ async fn a_factory_that_fails_refuses_the_engine_with_its_reason() {
     let degraded = lease(&bench.slot).degraded().unwrap();
     assert_eq!(degraded.code, DegradedCode::EngineRefused);
     assert!(degraded.reason.contains("factory") && degraded.reason.contains("no model file"), "{degraded:?}");
+}
+
+/// Why the only engine of the chain was refused by the contract check.
+fn refused(fake: Fake) -> (String, usize) {
+    let bench = bench(&["fake"], |_| ());
+    let (fake, factory) = fake.factory();
+    bench.slot.register("plug", "fake", factory, "{}").unwrap();
+    bench.slot.start(&none());
+    let record = bench.slot.status().engines.into_iter().find(|e| e.id == "fake").unwrap().quarantine.unwrap();
+    (record.reason, fake.disposed.load(std::sync::atomic::Ordering::SeqCst))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_missing_member_is_named() {
+    for (hook, name) in [(Hook::Ingest, "ingest()"), (Hook::Assemble, "assemble()"), (Hook::Compact, "compact()")] {
+        let without: &'static [Hook] = Box::leak(Box::new([hook]));
+        let (reason, _) = refused(Fake { without, ..Fake::new() });
+        assert_eq!(reason, format!("the contract check failed: {name} is missing"));
+    }
+    for (fake, name) in [(Fake { id: "", ..Fake::new() }, "info.id"), (Fake { name: " ", ..Fake::new() }, "info.name")]
+    {
+        let (reason, _) = refused(fake);
+        assert_eq!(reason, format!("the contract check failed: {name} is missing or blank"));
+    }
+    let (reason, _) = refused(Fake::new().on(Hook::Info, |_| status::OK));
+    assert_eq!(reason, "the contract check failed: info() gave nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_missing_members_are_named_together() {
+    let (reason, _) = refused(Fake { without: &[Hook::Ingest, Hook::Compact], ..Fake::new() });
+    assert_eq!(reason, "the contract check failed: ingest() is missing, compact() is missing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_half_built_engine_is_disposed_once() {
+    let (_, disposed) = refused(Fake { without: &[Hook::Assemble], ..Fake::new() });
+    assert_eq!(disposed, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_id_that_an_engine_gives_itself_may_differ_from_the_registered_one() {
+    let bench = bench(&["mine"], |_| ());
+    started(&bench, vec![("mine", Fake { id: "its-own", ..Fake::new() })]);
+    let lease = lease(&bench.slot);
+    assert_eq!((lease.engine().id(), lease.engine().info().id.as_str()), ("mine", "its-own"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unset_a_blank_and_a_none_slot_is_legacy() {
+    for chain in [&[][..], &[""], &["  "], &["none"], &["legacy"]] {
+        let bench = bench(chain, |_| ());
+        bench.slot.start(&none());
+        let lease = lease(&bench.slot);
+        assert_eq!((lease.engine().id(), lease.selected(), lease.degraded()), ("legacy", "legacy", None), "{chain:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_built_in_engine_may_be_registered_again_and_stays_the_first() {
+    let bench = bench(&[], |_| ());
+    let again = Fake { id: "another", ..Fake::new() }.factory().1;
+    bench.slot.register(CORE, LEGACY, again, "{}").unwrap();
+    bench.slot.start(&none());
+    assert_eq!(lease(&bench.slot).engine().info().id, "legacy");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_registration_by_the_same_owner_changes_nothing() {
+    let bench = bench(&["fake"], |_| ());
+    bench.slot.register("one", "fake", Fake { name: "First", ..Fake::new() }.factory().1, "{}").unwrap();
+    bench.slot.register("one", "fake", Fake { name: "Second", ..Fake::new() }.factory().1, "{}").unwrap();
+    bench.slot.start(&none());
+    assert_eq!(lease(&bench.slot).engine().info().name, "First");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn legacy_answers_neutrally_for_the_hooks_that_it_has_not() {
+    let bench = bench(&[], |_| ());
+    bench.slot.start(&none());
+    let lease = lease(&bench.slot);
+    let (bootstrap, maintain, after) = lease
+        .engine()
+        .segment(context(), |segment| {
+            (segment.bootstrap(), segment.maintain(trigger::TURN, false), segment.after_turn(&[], 0, None))
+        })
+        .await
+        .unwrap();
+    assert_eq!(bootstrap.unwrap(), BootstrapOutput::default());
+    assert_eq!(maintain.unwrap(), MaintainOutput::default());
+    assert!(!after.unwrap(), "it has no afterTurn");
 }
 
 /// Offers a compaction and keeps what it was asked.

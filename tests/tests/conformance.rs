@@ -1,0 +1,91 @@
+//! Lines of `docs/conformance.md` that only the real binary with a real library can show.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use engineroom_tests::{Setup, built, library_name};
+use serde_json::json;
+
+#[test]
+fn a_factory_gets_its_configuration_and_its_folders() {
+    let setup =
+        Setup::new().recorder(&json!({"system": "as configured"})).toml("[agents.main]\nworkspace_dir = \"work\"\n");
+    std::fs::create_dir(setup.path().join("work")).unwrap();
+    std::fs::create_dir_all(setup.state().join("agents").join("main")).unwrap();
+    let gateway = setup.start();
+    gateway.client().say("one", "hello").text();
+    let made = setup.calls().of("factory");
+    assert_eq!(made.len(), 1, "one instance: {made:?}");
+    assert_eq!(made[0]["registeredId"], "recorder");
+    assert_eq!((&made[0]["agentDir"], &made[0]["workspaceDir"]), (&json!(true), &json!(true)));
+}
+
+#[test]
+fn an_engine_without_an_entry_gets_an_empty_configuration() {
+    let bytes = std::fs::read(built().library("recorder")).unwrap();
+    let setup = Setup::new().file(&library_name("recorder"), &bytes).select("recorder");
+    let gateway = setup.start();
+    assert_eq!(gateway.client().say("one", "hello").engine(), Some("recorder"));
+}
+
+#[test]
+fn plugins_that_are_switched_off_together_leave_legacy_whatever_the_slot_says() {
+    let setup = Setup::new().recorder(&json!({})).env("ENGINEROOM_PLUGINS_ENABLED", "false");
+    let gateway = setup.start();
+    let answer = gateway.client().say("one", "hello");
+    assert_eq!((answer.engine(), answer.degraded()), (Some("legacy"), Some("engine-disabled")));
+    assert!(setup.calls().lines().is_empty(), "no line of it ran");
+}
+
+#[test]
+fn a_restart_asks_a_quarantined_engine_again() {
+    let setup = Setup::new().recorder(&json!({"fail": {"assemble": {"times": 1}}}));
+    for round in ["first", "second"] {
+        let gateway = setup.start();
+        let answer = gateway.client().say("one", "hello");
+        assert_eq!((answer.engine(), answer.degraded()), (Some("legacy"), Some("engine-quarantined")), "{round}");
+        let engines = gateway.client().engines();
+        assert_eq!(
+            engines["engines"].as_array().unwrap().iter().filter(|row| row["state"] == "quarantined").count(),
+            1
+        );
+        gateway.stop();
+    }
+    assert_eq!(setup.calls().of("assemble").len(), 2, "once a process: {:?}", setup.calls().hooks());
+}
+
+#[test]
+fn an_engine_that_rejects_a_call_is_not_asked_again_with_less() {
+    let setup = Setup::new().recorder(&json!({"fail": {"assemble": {"times": 1, "message": "unknown field"}}}));
+    let gateway = setup.start();
+    assert_eq!(gateway.client().say("one", "hello").engine(), Some("legacy"));
+    assert_eq!(setup.calls().of("assemble").len(), 1);
+}
+
+/// What stderr says of the engine, and the word that tells this failure from the others.
+fn loud(setup: &Setup, word: &str) -> String {
+    let gateway = setup.start();
+    let answer = gateway.client().say("one", "hello");
+    assert_eq!(answer.engine(), Some("legacy"), "{word}");
+    let said = gateway.stderr();
+    let line = said.lines().find(|line| line.contains("It is out until the gateway restarts"));
+    let line = line.unwrap_or_else(|| panic!("{word}: nothing is loud: {said}")).to_owned();
+    assert!(line.contains(word), "{word} is not in: {line}");
+    let start = line.find("context engine").unwrap();
+    line[start..].to_owned()
+}
+
+#[test]
+fn every_kind_of_failure_is_told_by_a_line_of_its_own() {
+    let chaos = |config: serde_json::Value| Setup::new().chaos(&config);
+    let lines = [
+        loud(&chaos(json!({"mode": "error", "hook": "factory"})), "factory"),
+        loud(&chaos(json!({"mode": "panic", "hook": "factory"})), "panicked"),
+        loud(&chaos(json!({"id": " "})), "contract check"),
+        loud(&Setup::new().select("nowhere"), "no library offers the engine"),
+        loud(&chaos(json!({"mode": "error", "hook": "assemble"})), "assemble"),
+    ];
+    for (place, line) in lines.iter().enumerate() {
+        for other in &lines[..place] {
+            assert_ne!(line, other);
+        }
+    }
+}
