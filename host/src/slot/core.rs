@@ -277,14 +277,7 @@ impl EngineCore {
         self.fail(hook, kind, reason, causes, Limits::default())
     }
 
-    fn fail(
-        &self,
-        hook: Hook,
-        kind: FailureKind,
-        reason: String,
-        causes: Vec<String>,
-        limits: Limits,
-    ) -> HookFailure {
+    fn fail(&self, hook: Hook, kind: FailureKind, reason: String, causes: Vec<String>, limits: Limits) -> HookFailure {
         let row = self.stats.failed(hook, kind);
         let code = match (hook, kind) {
             // Both are stages of the way of a library.

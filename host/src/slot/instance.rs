@@ -79,7 +79,8 @@ impl Instance {
             return Ok(());
         }
         let Some(dispose) = self.table.dispose else { return Ok(()) };
-        let setup = Setup { hook: Hook::Dispose, params: 0, session: Arc::default(), view: None, limits: Limits::cap(cap) };
+        let setup =
+            Setup { hook: Hook::Dispose, params: 0, session: Arc::default(), view: None, limits: Limits::cap(cap) };
         guarded(frame, setup, |call| dispose(self.pointer, call)).map(drop)
     }
 }
@@ -107,7 +108,8 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
             EngineInfo::default()
         }
         Some(info) => {
-            let setup = Setup { hook: Hook::Info, params: 0, session: session(key), view: None, limits: Limits::default() };
+            let setup =
+                Setup { hook: Hook::Info, params: 0, session: session(key), view: None, limits: Limits::default() };
             match guarded(frame, setup, |call| info(created.instance, call))?.map(|sink| sink.output) {
                 Some(Output::Info(info)) => {
                     if info.id.trim().is_empty() {

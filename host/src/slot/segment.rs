@@ -46,7 +46,14 @@ pub struct Background {
 impl SegmentContext {
     /// A context without cancel, override or long waits.
     pub fn new(session: SessionFacts, services: Arc<dyn HostServices>) -> SegmentContext {
-        SegmentContext { session, services, cancel: CancelFlag::new(), deadline: None, blocking: false, background: None }
+        SegmentContext {
+            session,
+            services,
+            cancel: CancelFlag::new(),
+            deadline: None,
+            blocking: false,
+            background: None,
+        }
     }
 
     pub(crate) fn limits(&self) -> Limits {

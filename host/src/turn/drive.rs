@@ -151,12 +151,7 @@ impl TurnRun {
                 let mut state = self.session.state();
                 prompt.write(&mut state.extra.written)
             };
-            let request = ModelRequest {
-                params: self.params.clone(),
-                messages,
-                stream,
-                ..ModelRequest::default()
-            };
+            let request = ModelRequest { params: self.params.clone(), messages, stream, ..ModelRequest::default() };
             drop(prompt);
             let since = Instant::now();
             let model = self.agent.model.clone();

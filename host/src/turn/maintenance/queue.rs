@@ -195,7 +195,12 @@ impl Maintenance {
                 inner.remember(&id, cancelled(refused.to_string()));
             }
             drop(inner);
-            tracing::info!(engine = id.1, session = &*id.0, kind = kind.name(), "maintenance was not queued: {refused}");
+            tracing::info!(
+                engine = id.1,
+                session = &*id.0,
+                kind = kind.name(),
+                "maintenance was not queued: {refused}"
+            );
             count(house, &id.1, "cancelled");
             return Err(refused);
         }
