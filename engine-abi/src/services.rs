@@ -36,11 +36,10 @@ static STORE: Service = Service::new(service::STORE);
 
 impl Host {
     fn table<T: StableAbi>(&self, service: &'static Service) -> Result<&'static T, ServiceError> {
-        // SAFETY: the host's table lives as long as the library is used.
-        let answer = unsafe { ((*self.host).service)(self.host, Str::new(service.id)) };
+        let answer = self.look_up(service.id);
         if !answer.layout.is_null() && answer.layout.cast_mut() == service.good.load(Ordering::Acquire) {
             // SAFETY: the layout was checked for this service before; service tables live for ever.
-            return unsafe { answer.table.cast::<T>().as_ref() }.ok_or_else(|| ServiceError::absent(service.id));
+            return unsafe { answer.table.cast::<T>().as_ref() }.ok_or_else(|| self.absent(service.id));
         }
         // SAFETY: the answer is the host's to this service's id.
         match unsafe { crate::host::check_extension::<T>(answer) } {
@@ -48,7 +47,7 @@ impl Host {
                 service.good.store(answer.layout.cast_mut(), Ordering::Release);
                 Ok(table)
             }
-            Ok(None) => Err(ServiceError::absent(service.id)),
+            Ok(None) => Err(self.absent(service.id)),
             Err(error) => {
                 let message = format!("the host's table has another layout: {error}");
                 Err(ServiceError { service: service.id, status: status::UNSUPPORTED, message, token: 0 })
@@ -56,11 +55,28 @@ impl Host {
         }
     }
 
+    fn look_up(&self, id: &str) -> wire::ExtensionV1 {
+        // SAFETY: the host's table lives as long as the library is used.
+        unsafe { ((*self.host).service)(self.host, Str::new(id)) }
+    }
+
+    /// The error of a service that is not there: the host's own, with its token, so that it is not held against the engine.
+    fn absent(&self, service: &'static str) -> ServiceError {
+        let mut absent = ServiceError::absent(service);
+        let mut message = Str::NONE;
+        // SAFETY: the host's table is valid; it writes a text that stays valid until the hook returns.
+        let (token, text) = unsafe { (((*self.host).last_error)(self.frame, &raw mut message), raw::text(message)) };
+        if let Some(text) = text.filter(|_| token != 0) {
+            absent.message = text.to_owned();
+        }
+        absent.token = token;
+        absent
+    }
+
     /// True when the host offers the service with this id.
     #[must_use]
     pub fn offers(&self, id: &str) -> bool {
-        // SAFETY: the host's table lives as long as the library is used.
-        unsafe { !((*self.host).service)(self.host, Str::new(id)).table.is_null() }
+        !self.look_up(id).table.is_null()
     }
 
     /// Tokens of `text` with the tokenizer of the model in use.
@@ -255,7 +271,11 @@ impl Host {
     /// When it is not granted, or the provider fails.
     pub fn append_memory(&self, text: &str) -> Result<(), ServiceError> {
         let table: &wire::MemoryV1 = self.table(&MEMORY)?;
-        let append = table.append.ok_or_else(|| ServiceError::absent(MEMORY.id))?;
+        let append = table.append.ok_or_else(|| {
+            // Asked for by a name of its own, so that the host knows what is missing.
+            self.look_up("engineroom.memory/1 append");
+            self.absent(MEMORY.id)
+        })?;
         self.answer(MEMORY.id, append(self.frame, Str::new(text)))
     }
 }

@@ -91,6 +91,8 @@ pub struct PluginsConfig {
     pub slots: SlotsConfig,
     /// `[plugins.policy.contextEngine]`.
     pub context_engine_policy: SlotPolicy,
+    /// Most instances of one engine that are kept while no turn uses them; one per agent and workspace.
+    pub instances_per_engine: usize,
     /// `[plugins.deadlines]`, keyed by hook name in snake case; ms.
     pub deadlines: BTreeMap<String, u64>,
     /// `[plugins.trust] policy`.
@@ -268,6 +270,7 @@ impl Config {
                 managed: false,
                 slots: SlotsConfig::default(),
                 context_engine_policy: SlotPolicy { on_failure: OnFailure::Fallback, shadow: None },
+                instances_per_engine: 64,
                 deadlines: BTreeMap::new(),
                 trust_policy: TrustPolicy::Any,
                 entries: BTreeMap::new(),

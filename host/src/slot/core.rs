@@ -1,13 +1,14 @@
 //! One registered engine: its latch, its threads, its instances, its counters. Everything about a failure ends here.
 
-use super::call::frame::{Frame, GRACE};
+use super::call::frame::Frame;
 use super::call::guarded::Limits;
 use super::call::host_table::HostTable;
 use super::call::lend;
 use super::engine::EngineInfo;
 use super::failure::{DegradedCode, FailureKind, HookFailure};
 use super::hook::{HOOKS, Hook};
-use super::instance::{self, Instance, InstanceKey};
+use super::instance::Instance;
+use super::instances::Instances;
 use super::latch::{Latch, Quarantine, now_ms};
 use super::pool::Pool;
 use super::stats::EngineStats;
@@ -16,10 +17,10 @@ use crate::diagnostic::Diagnostic;
 use crate::observe::broken;
 use crate::plugins::RawFactory;
 use engine_abi::wire::host_params;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// How long work waits for a free thread of its engine.
@@ -79,6 +80,8 @@ pub(crate) struct Registered {
     pub(crate) host: HostTable,
     /// Linked statically and trusted: runs inline and is never quarantined.
     pub(crate) core: bool,
+    /// Most instances that stay.
+    pub(crate) instances: usize,
 }
 
 /// Says which engine serves instead of one that is out.
@@ -99,18 +102,12 @@ pub(crate) struct EngineCore {
     pub(crate) absent: Arc<AtomicU32>,
     pub(crate) closing: AtomicBool,
     first: OnceLock<Arc<Instance>>,
-    instances: Mutex<HashMap<InstanceKey, Making>>,
-    made: Condvar,
+    pub(crate) instances: Instances,
     deadlines: Deadlines,
     state_dir: PathBuf,
     /// Keeps watch over hooks whose caller has gone.
     pub(crate) runtime: Option<tokio::runtime::Handle>,
     successor: Successor,
-}
-
-enum Making {
-    Now,
-    Done(Arc<Instance>),
 }
 
 impl EngineCore {
@@ -136,8 +133,7 @@ impl EngineCore {
             absent: Arc::default(),
             closing: AtomicBool::new(false),
             first: OnceLock::new(),
-            instances: Mutex::default(),
-            made: Condvar::new(),
+            instances: Instances::new(registered.instances),
             deadlines,
             state_dir: state_dir.to_owned(),
             runtime,
@@ -187,58 +183,9 @@ impl EngineCore {
         dir.is_dir().then_some(dir)
     }
 
-    /// The instance of this agent and workspace, made on this thread at first use.
-    pub(crate) fn instance(&self, key: &InstanceKey, frame: &Frame) -> Result<Arc<Instance>, HookFailure> {
-        let until = Instant::now() + self.deadline(Hook::Factory) + self.deadline(Hook::Info) + GRACE * 2;
-        let mut instances = self.lock_instances();
-        loop {
-            match instances.get(key) {
-                Some(Making::Done(instance)) => return Ok(Arc::clone(instance)),
-                None => break,
-                Some(Making::Now) => {
-                    if let Some(failure) = self.out(Hook::Factory) {
-                        return Err(failure);
-                    }
-                    if Instant::now() >= until {
-                        return Err(self.not_made(
-                            Hook::Factory,
-                            FailureKind::Busy,
-                            "its instance is still being made",
-                        ));
-                    }
-                    let pause = Duration::from_millis(20);
-                    instances = self.made.wait_timeout(instances, pause).unwrap_or_else(PoisonError::into_inner).0;
-                }
-            }
-        }
-        instances.insert(key.clone(), Making::Now);
-        drop(instances);
-        let made = instance::make(self, key, frame).map(Arc::new);
-        let mut instances = self.lock_instances();
-        match &made {
-            Ok(instance) => {
-                let _ = self.first.set(Arc::clone(instance));
-                instances.insert(key.clone(), Making::Done(Arc::clone(instance)));
-            }
-            Err(_) => {
-                instances.remove(key);
-            }
-        }
-        self.made.notify_all();
-        made
-    }
-
-    /// All instances.
-    pub(crate) fn instances(&self) -> Vec<Arc<Instance>> {
-        let done = |making: &Making| match making {
-            Making::Done(instance) => Some(Arc::clone(instance)),
-            Making::Now => None,
-        };
-        self.lock_instances().values().filter_map(done).collect()
-    }
-
-    fn lock_instances(&self) -> MutexGuard<'_, HashMap<InstanceKey, Making>> {
-        self.instances.lock().unwrap_or_else(PoisonError::into_inner)
+    /// An instance was made: the first one says what the engine is.
+    pub(crate) fn met(&self, instance: &Arc<Instance>) {
+        let _ = self.first.set(Arc::clone(instance));
     }
 
     /// The failure of a call that is not made because the engine is out.

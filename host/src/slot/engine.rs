@@ -5,6 +5,7 @@ use super::failure::HookFailure;
 use super::handoff;
 use super::hook::Hook;
 use super::instance::InstanceKey;
+use super::instances::Keep;
 use super::segment::{Segment, SegmentContext};
 use engine_abi::wire::{capability, host_params, operation, semantics};
 use serde::{Serialize, Serializer};
@@ -106,9 +107,15 @@ pub struct EngineRef {
     pub(crate) core: Arc<EngineCore>,
     pub(crate) key: InstanceKey,
     pub(crate) info: Arc<EngineInfo>,
+    _keep: Keep,
 }
 
 impl EngineRef {
+    pub(crate) fn new(core: Arc<EngineCore>, key: InstanceKey, info: Arc<EngineInfo>) -> EngineRef {
+        let _keep = core.instances.keep(&key);
+        EngineRef { core, key, info, _keep }
+    }
+
     /// Registered id.
     pub fn id(&self) -> &str {
         &self.core.id

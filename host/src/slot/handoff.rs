@@ -34,8 +34,7 @@ fn run<T>(
     frame: &Arc<Frame>,
     work: impl FnOnce(&mut Segment) -> T,
 ) -> Result<T, HookFailure> {
-    let instance = engine.core.instance(&engine.key, frame)?;
-    instance.inside.fetch_add(1, Ordering::AcqRel);
+    let instance = engine.core.instances.enter(&engine.key, frame)?;
     let mut segment = Segment::new(Arc::clone(&instance), Arc::clone(frame), context);
     let result = work(&mut segment);
     instance.inside.fetch_sub(1, Ordering::AcqRel);

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! - `slot`, `lease`, `registry`, `start`, `status`: which engine serves, and what became of the others.
-//! - `core`, `instance`, `pool`, `latch`, `stats`: one registered engine.
+//! - `core`, `instance`, `instances`, `pool`, `latch`, `stats`: one registered engine.
 //! - `handoff`, `segment`, `call/`: one call, its border and its clock. All `unsafe` of the room is in `call/` and `instance`.
 //! - `check`: what a result must keep to. `selftest`: the same calls in the disposable child.
 
@@ -24,6 +24,7 @@ mod failure;
 mod handoff;
 mod hook;
 mod instance;
+mod instances;
 mod latch;
 mod lease;
 mod pool;

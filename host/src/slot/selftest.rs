@@ -36,11 +36,12 @@ pub fn selftest(test: &SelfTest<'_>) -> Result<(), StageFailure> {
         grants: Vec::new(),
         host: HostTable::leak(&registration.plugin_id, &[], false),
         core: false,
+        instances: 1,
     };
     let deadlines = Deadlines::new(test.deadlines, Hook::Compact.default_deadline());
     let core = EngineCore::new(registered, &deadlines, test.state_dir, None, Box::new(|_| "none".into()));
     let key = InstanceKey { agent: MAIN_AGENT.into(), workspace: None };
-    let engine = EngineRef { core: Arc::clone(&core), key, info: Arc::default() };
+    let engine = EngineRef::new(Arc::clone(&core), key, Arc::default());
     let canned = Arc::new(Canned::default());
     let context = |facts: SessionFacts| SegmentContext::new(facts, Arc::clone(&canned) as Arc<dyn HostServices>);
 
@@ -59,7 +60,7 @@ pub fn selftest(test: &SelfTest<'_>) -> Result<(), StageFailure> {
     }
     (test.progress)(Stage::Contract, Hook::Dispose.name());
     let until = Instant::now() + deadlines.of(Hook::Dispose);
-    for instance in core.instances() {
+    for instance in core.instances.all() {
         if let Some(disposal) = handoff::dispose(&core, instance, until) {
             disposal.finish().map_err(|failure| staged(&failure))?;
         }

@@ -116,6 +116,7 @@ impl Slot {
             grants: grants.to_vec(),
             host: self.host_table(owner, grants),
             core: inline,
+            instances: self.config.plugins.instances_per_engine,
         };
         let me = Weak::clone(&self.me);
         let successor =
@@ -225,7 +226,7 @@ impl Slot {
             }
             let workspace = request.workspace.clone().or_else(|| self.workspace_of(&request.agent));
             let key = InstanceKey { agent: request.agent.clone(), workspace };
-            lease.push(EngineRef { core, key, info });
+            lease.push(EngineRef::new(core, key, info));
         }
         lease.ready()
     }
@@ -257,7 +258,7 @@ impl Slot {
     pub fn engine(&self, agent: &str, id: &str) -> Option<EngineRef> {
         let (core, info) = self.find(id).ok()?;
         let key = InstanceKey { agent: agent.to_owned(), workspace: self.workspace_of(agent) };
-        Some(EngineRef { core, key, info })
+        Some(EngineRef::new(core, key, info))
     }
 
     /// Id of the engine that serves stored turns of this agent now; "none" when the policy refuses them.

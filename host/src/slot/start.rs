@@ -132,7 +132,7 @@ impl Slot {
             _ => return,
         };
         let key = InstanceKey { agent: agent.to_owned(), workspace: self.workspace_of(agent) };
-        let engine = EngineRef { core, key, info: Arc::default() };
+        let engine = EngineRef::new(core, key, Arc::default());
         let facts = SessionFacts { agent: agent.to_owned(), ..SessionFacts::default() };
         if let Err(failure) = engine.segment_blocking(SegmentContext::new(facts, services), |_| ()) {
             tracing::debug!(engine = %id, agent, "no instance: {failure}");
@@ -149,13 +149,17 @@ impl Slot {
         let until = Instant::now() + limit;
         let waiting: Vec<_> = engines
             .iter()
-            .flat_map(|core| core.instances().into_iter().map(move |instance| (core, instance)))
+            .flat_map(|core| core.instances.all().into_iter().map(move |instance| (core, instance)))
             .filter_map(|(core, instance)| handoff::dispose(core, instance, until))
             .collect();
         for wait in waiting {
             if let Err(failure) = wait.finish() {
                 tracing::warn!("{failure}");
             }
+        }
+        // Those that were let go to make room may still be on their way.
+        while engines.iter().any(|core| !core.instances.quiet()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
         }
         self.abandoned() == 0
     }

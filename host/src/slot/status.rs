@@ -92,6 +92,8 @@ pub struct EngineStatus {
     pub library: Option<LibraryStatus>,
     /// Instances.
     pub instances: usize,
+    /// Instances that were disposed to make room for those of other agents.
+    pub instances_disposed: u64,
     /// Threads that may take its work.
     pub threads: usize,
     /// Calls that were abandoned.
@@ -207,6 +209,7 @@ fn blank(id: &str, owner: &str, state: EngineState) -> EngineStatus {
         warnings: Vec::new(),
         library: None,
         instances: 0,
+        instances_disposed: 0,
         threads: 0,
         abandoned: 0,
         abandoned_live: 0,
@@ -259,7 +262,8 @@ fn of_engine(core: &Arc<EngineCore>) -> EngineStatus {
         info,
         quarantine,
         warnings,
-        instances: core.instances().len(),
+        instances_disposed: core.instances.disposed.load(Relaxed),
+        instances: core.instances.all().len(),
         threads: core.pool.threads(),
         abandoned: stats.abandoned.load(Relaxed),
         abandoned_live: stats.abandoned_live.load(Relaxed),

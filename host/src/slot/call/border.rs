@@ -103,28 +103,66 @@ pub(crate) const FACTORY_FAIL: extern "C" fn(*const FrameV1, Str, u64) -> u32 = 
 extern "C" fn info(pointer: *const FrameV1, info: *const InfoV1) -> u32 {
     push(pointer, &[Hook::Info], |state| {
         // SAFETY: lent for the duration of this push.
-        let info = unsafe {
-            let info = receive::one(info, "info")?;
-            let requirements =
-                receive::list(info.host_requirements, info.host_requirements_len, 16, "hostRequirements")?;
-            EngineInfo {
-                id: receive::owned(info.id, "info.id")?.unwrap_or_default(),
-                name: receive::owned(info.name, "info.name")?.unwrap_or_default(),
-                version: receive::owned(info.version, "info.version")?,
-                owns_compaction: receive::flag(info.owns_compaction, "info.ownsCompaction")?,
-                background_maintenance: match info.turn_maintenance_mode {
-                    maintenance_mode::FOREGROUND => false,
-                    maintenance_mode::BACKGROUND => true,
-                    other => return Err(format!("info.turnMaintenanceMode has the unknown code {other}")),
-                },
-                accepted_host_params: known_bits(info.accepted_host_params, host_params::ALL, "acceptedHostParams")?,
-                transcript_semantics: known_bits(info.transcript_semantics, semantics::DURABLE, "transcriptSemantics")?,
-                host_requirements: requirements.iter().map(|r| requirement(r)).collect::<Result<_, _>>()?,
-            }
-        };
+        let (info, faults) = unsafe { read_info(receive::one(info, "info")?) };
         state.sink.output = Output::Info(info);
-        Ok(())
+        if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     })
+}
+
+/// What an engine says of itself, with everything that is wrong in it: an author mends all of it at once.
+///
+/// # Safety
+///
+/// What `info` points to is lent.
+unsafe fn read_info(info: &InfoV1) -> (EngineInfo, Vec<receive::Bad>) {
+    let mut faults = Vec::new();
+    fn note<T: Default>(faults: &mut Vec<receive::Bad>, read: Result<T, receive::Bad>) -> T {
+        read.unwrap_or_else(|bad| {
+            faults.push(bad);
+            T::default()
+        })
+    }
+    // SAFETY: by the caller's promise.
+    let (id, name, version, requirements) = unsafe {
+        (
+            receive::owned(info.id, "info.id"),
+            receive::owned(info.name, "info.name"),
+            receive::owned(info.version, "info.version"),
+            receive::list(info.host_requirements, info.host_requirements_len, 16, "hostRequirements"),
+        )
+    };
+    let background = match info.turn_maintenance_mode {
+        maintenance_mode::FOREGROUND => Ok(false),
+        maintenance_mode::BACKGROUND => Ok(true),
+        other => Err(format!("info.turnMaintenanceMode has the unknown code {other}")),
+    };
+    let read = EngineInfo {
+        id: note(&mut faults, id).unwrap_or_default(),
+        name: note(&mut faults, name).unwrap_or_default(),
+        version: note(&mut faults, version),
+        owns_compaction: note(&mut faults, receive::flag(info.owns_compaction, "info.ownsCompaction")),
+        background_maintenance: note(&mut faults, background),
+        accepted_host_params: note(
+            &mut faults,
+            known_bits(info.accepted_host_params, host_params::ALL, "acceptedHostParams"),
+        ),
+        transcript_semantics: note(
+            &mut faults,
+            known_bits(info.transcript_semantics, semantics::DURABLE, "transcriptSemantics"),
+        ),
+        host_requirements: note(&mut faults, requirements)
+            .iter()
+            // SAFETY: by the caller's promise.
+            .filter_map(|lent| match unsafe { requirement(lent) } {
+                Ok(requirement) => Some(requirement),
+                Err(bad) => {
+                    faults.push(bad);
+                    None
+                }
+            })
+            .collect(),
+    };
+    (read, faults)
 }
 
 /// # Safety

@@ -9,6 +9,7 @@ use crate::slot::core::EngineCore;
 use crate::slot::facts::{CancelFlag, SessionFacts, View};
 use crate::slot::hook::Hook;
 use crate::slot::services::HostServices;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +26,16 @@ const ABANDONED: u64 = u64::MAX;
 const QUEUED: u8 = 0;
 const STARTED: u8 = 1;
 const WITHDRAWN: u8 = 2;
+
+thread_local! {
+    /// The frame whose call runs on this thread: a service is looked up without one.
+    static CURRENT: Cell<*const Frame> = const { Cell::new(std::ptr::null()) };
+}
+
+/// The frame whose call runs on this thread; null when none does.
+pub(crate) fn current() -> *const Frame {
+    CURRENT.get()
+}
 
 /// Nanoseconds since the first use of this clock, never 0: an instant that fits an atomic.
 pub(crate) fn ticks(at: Instant) -> u64 {
@@ -128,6 +139,25 @@ impl Frame {
                 tokens: Vec::new(),
             }),
         })
+    }
+
+    /// Runs a call of this frame on this thread.
+    pub(crate) fn enter<R>(&self, call: impl FnOnce() -> R) -> R {
+        struct Back(*const Frame);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                CURRENT.set(self.0);
+            }
+        }
+        let _back = Back(CURRENT.replace(std::ptr::from_ref(self)));
+        call()
+    }
+
+    /// A service that the running call asked for is not there: an error of the host's, with a token like any other.
+    pub(crate) fn note_absent(&self, service: &str, token: u64) {
+        let mut state = self.state();
+        state.tokens.push(token);
+        state.last_error = Some((format!("runtime_unavailable: the host does not offer {service} here"), token));
     }
 
     /// True for a frame that is alive; says nothing about a pointer that was never one.

@@ -76,7 +76,7 @@ pub(crate) fn guarded(
         return Err(core.not_made(hook, FailureKind::Deadline, "an earlier call of the segment was given up"));
     }
     let call = border::call(frame, core.host.pointer());
-    let status = invoke(&call);
+    let status = frame.enter(|| invoke(&call));
     let ended = Instant::now();
     let armed = frame.disarm();
     let (sink, tokens) = {

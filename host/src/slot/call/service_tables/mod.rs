@@ -36,7 +36,7 @@ pub(crate) fn table(id: &str, llm: bool, sessions: bool, memory_append: bool) ->
 }
 
 /// A token that marks an error as the host's own.
-fn fresh_token() -> u64 {
+pub(crate) fn fresh_token() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Relaxed)
 }
