@@ -2,10 +2,9 @@
 
 use super::admit::{Admission, Admitted};
 use super::clock::now_ms;
-use super::compact::Ask;
 use super::house::House;
 use super::incoming::Incoming;
-use super::prompt::Prompt;
+use super::ladder::Pressure;
 use super::replay_answer::{self, chunks_of, stored_answer};
 use super::run::{Cancel, Notes, TurnRun};
 use super::services::TurnServices;
@@ -15,7 +14,6 @@ use crate::model::{
     Accumulator, ModelError, ModelReply, ModelRequest, ModelStream, Reply, reply_of, usage_only, wants_usage,
 };
 use crate::slot::LeaseRequest;
-use engine_abi::wire::trigger;
 use futures_util::{Stream, StreamExt};
 use serde_json::Value;
 use std::pin::Pin;
@@ -25,8 +23,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::DropGuard;
 
-/// Most attempts to get a prompt past a provider that says it is too long.
-const OVERFLOW_ATTEMPTS: u32 = 3;
 /// Chunks that a slow client may be behind.
 const CHUNKS: usize = 64;
 /// How long a client may not read before it counts as gone.
@@ -97,7 +93,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         idempotency_key: request.idempotency_key,
         notes: Notes::default(),
         started_ms,
-        compacted: false,
+        pressure: Pressure::default(),
         overflowed: false,
         settled: false,
         background: None,
@@ -139,14 +135,9 @@ type Failed = (TurnError, Option<Head>);
 impl TurnRun {
     /// Assembles, checks, calls the model; shortens and tries again when the provider says that the prompt is too long.
     async fn call_model(&mut self, stream: bool) -> Result<ModelReply, TurnError> {
-        let window = self.agent.info.context_window;
-        let reserve = self.agent.reserve(&self.params);
-        let mut limit = self.agent.counter.budget(window.saturating_sub(reserve));
-        let mut attempts = 0;
         loop {
-            let prompt = self.fitting_prompt(limit).await?;
-            let counted = prompt.tokens();
-            self.notes.prompt_tokens = counted;
+            let prompt = self.fitting_prompt().await?;
+            self.notes.prompt_tokens = prompt.tokens();
             let messages = {
                 let mut state = self.session.state();
                 prompt.write(&mut state.extra.written)
@@ -158,84 +149,13 @@ impl TurnRun {
             let outcome = self.cancel.unless_fired(model.call(request)).await?;
             self.timed("model", since);
             match outcome {
-                Ok(reply) => return Ok(reply),
-                Err(error @ ModelError::Overflow { .. }) => {
-                    attempts += 1;
-                    self.overflowed = true;
-                    if attempts > OVERFLOW_ATTEMPTS {
-                        return Err(TurnError::Overflow { attempts, last: error });
-                    }
-                    let told = overflow_limit(&error).map(|told| told.saturating_sub(reserve));
-                    let shorter = counted / 4 * 3;
-                    limit = told.filter(|told| *told < counted).unwrap_or(shorter).min(shorter.max(1));
-                    self.recover(limit, attempts).await?;
+                Ok(reply) => {
+                    self.model_answered();
+                    return Ok(reply);
                 }
-                Err(error) => return Err(TurnError::Model(error)),
+                Err(error) => self.recover(error).await?,
             }
         }
-    }
-
-    /// A prompt of at most `limit` tokens, as long as the fixed part allows it.
-    async fn fitting_prompt(&mut self, limit: u64) -> Result<Prompt, TurnError> {
-        let mut assembled = self.assemble(limit).await?;
-        let tokens = self.session.state().projected_tokens();
-        let worth_it = tokens > self.session.state().extra.compaction_floor;
-        if assembled.counted > limit && !self.compacted && worth_it {
-            self.compacted = true;
-            let done = self.compact(self.ask(limit, trigger::BUDGET, 1)).await;
-            match done {
-                Ok(measured) => self.note_progress(measured.compacted),
-                Err(TurnError::Cancelled) => return Err(TurnError::Cancelled),
-                // The ladder goes on: what cannot be compacted is trimmed.
-                Err(error) => tracing::warn!(%error, "the history was not compacted before the prompt"),
-            }
-            assembled = self.assemble(limit).await?;
-        }
-        let before = assembled.prompt.tokens();
-        if before > limit {
-            self.lease.engine().record_over_budget();
-            assembled.prompt.trim(limit, &self.agent.counter);
-            self.note_step("trim", before, assembled.prompt.tokens());
-        }
-        Ok(assembled.prompt)
-    }
-
-    /// After an overflow: compact by force, so that the next assembly has less to choose from.
-    async fn recover(&mut self, limit: u64, attempt: u32) -> Result<(), TurnError> {
-        self.compacted = true;
-        match self.compact(self.ask(limit, trigger::OVERFLOW, attempt)).await {
-            Ok(_) => Ok(()),
-            Err(TurnError::Cancelled) => Err(TurnError::Cancelled),
-            Err(error) => {
-                tracing::warn!(%error, attempt, "the history was not compacted after an overflow");
-                Ok(())
-            }
-        }
-    }
-
-    fn ask(&self, limit: u64, trigger: u32, attempt: u32) -> Ask {
-        let current = {
-            let state = self.session.state();
-            let view = state.view();
-            let start = state.turn_start(self.admitted.first);
-            view.tokens(start..view.len())
-        };
-        Ask {
-            trigger,
-            force: true,
-            attempt,
-            max_attempts: OVERFLOW_ATTEMPTS,
-            budget: limit.saturating_sub(self.system_tokens + self.tool_tokens + current).max(1),
-            focus: None,
-        }
-    }
-}
-
-/// The window that a provider told with its refusal.
-fn overflow_limit(error: &ModelError) -> Option<u64> {
-    match error {
-        ModelError::Overflow { limit, .. } => *limit,
-        _ => None,
     }
 }
 

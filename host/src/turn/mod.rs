@@ -25,6 +25,7 @@ mod error;
 mod factory;
 mod house;
 mod incoming;
+mod ladder;
 mod lanes;
 mod llm;
 mod maintenance;

@@ -4,6 +4,7 @@ use super::admit::Admitted;
 use super::agents::AgentRoom;
 use super::clock::now_ms;
 use super::house::House;
+use super::ladder::Pressure;
 use super::lanes::LaneGuard;
 use super::services::TurnServices;
 use super::session::Session;
@@ -108,8 +109,8 @@ pub(super) struct TurnRun {
     /// Tokens of the system prompt and of the tool schemas.
     pub(super) system_tokens: u64,
     pub(super) tool_tokens: u64,
-    /// The history was compacted in this turn already.
-    pub(super) compacted: bool,
+    /// What was tried to get a prompt through since the last good model call.
+    pub(super) pressure: Pressure,
     /// A provider said that the prompt is too long.
     pub(super) overflowed: bool,
     /// Everything is stored: memory and store agree.
@@ -156,7 +157,7 @@ impl TurnRun {
             started_ms: now_ms(),
             system_tokens: 0,
             tool_tokens: 0,
-            compacted: false,
+            pressure: Pressure::default(),
             overflowed: false,
             settled: true,
             background: None,
