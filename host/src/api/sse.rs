@@ -2,7 +2,7 @@
 //!
 //! Each chunk is an event of its own and leaves as it comes. `[DONE]` is the acknowledgement: it leaves after the turn is
 //! durable, and never after an error. The engine that the headers name is the one whose assembly made the model call, and the
-//! headers leave with that call's first chunk.
+//! headers leave with that call's first chunk. When the tool loop goes on with another engine, a comment at the end says so.
 
 use super::ApiError;
 use crate::turn::{TurnError, TurnStream};
@@ -45,6 +45,10 @@ fn events(chunks: TurnStream, done: Done) -> impl Stream<Item = Result<Bytes, In
 }
 
 fn event(chunk: &Value) -> Bytes {
+    if let Value::String(note) = chunk {
+        // A comment: readers of events skip it.
+        return Bytes::from(format!(": {}\n\n", note.replace(['\r', '\n'], " ")));
+    }
     let mut line = Vec::with_capacity(256);
     line.extend_from_slice(b"data: ");
     // JSON in one line: its writer escapes every line break in a text. Writing into memory does not fail.
@@ -87,6 +91,12 @@ mod tests {
     async fn every_chunk_is_one_event_and_the_end_marker_is_last() {
         let text = text(vec![Ok(json!({"a": "line\nbreak"})), Ok(json!({"b": 2}))]).await;
         assert_eq!(text, "data: {\"a\":\"line\\nbreak\"}\n\ndata: {\"b\":2}\n\ndata: [DONE]\n\n");
+    }
+
+    #[tokio::test]
+    async fn a_note_is_a_comment_of_one_line() {
+        let text = text(vec![Ok(json!({"a": 1})), Ok(json!("engine: x\nevent: y"))]).await;
+        assert_eq!(text, "data: {\"a\":1}\n\n: engine: x event: y\n\ndata: [DONE]\n\n");
     }
 
     #[tokio::test]

@@ -94,6 +94,8 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("compaction.max_summary_chars", compaction.max_summary_chars, number, 200),
     setting!("pruning.enabled", pruning.enabled, boolean),
     setting!("pruning.ttl", pruning.ttl_ms, span, 0),
+    setting!("tools.max_calls", tools.max_calls, number, 0),
+    setting!("tools.timeout_ms", tools.timeout_ms, millis),
 ];
 
 /// What has a deadline of its own: every hook of an engine, and the two stages that run a library's code before any hook.

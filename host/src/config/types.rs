@@ -21,6 +21,8 @@ pub struct Config {
     pub compaction: CompactionConfig,
     /// `[pruning]`.
     pub pruning: PruningConfig,
+    /// `[tools]`.
+    pub tools: ToolsConfig,
     /// `[agents.ID]`.
     pub agents: BTreeMap<String, AgentConfig>,
 }
@@ -207,6 +209,15 @@ pub struct PruningConfig {
     pub ttl_ms: u64,
 }
 
+/// `[tools]`: those that the gateway runs itself.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToolsConfig {
+    /// Most calls in one turn; 0 offers none to the model.
+    pub max_calls: u32,
+    /// Deadline of one call of the gateway's own tools, in ms. Those of engines have that of `callTool`.
+    pub timeout_ms: u64,
+}
+
 /// `[agents.ID]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 pub struct AgentConfig {
@@ -283,6 +294,7 @@ impl Config {
                 max_summary_chars: 16_000,
             },
             pruning: PruningConfig { enabled: true, ttl_ms: 300_000 },
+            tools: ToolsConfig { max_calls: 32, timeout_ms: 120_000 },
             agents: BTreeMap::new(),
             path,
         }

@@ -11,10 +11,14 @@
 //! ```
 //!
 //! Compaction entries, and messages that were made inside the gateway and that no client has seen, are skipped. Compactions
-//! behind the last kept message stay on the new branch; the gateway's own messages that led to a dropped answer do not.
+//! behind the last kept message stay on the new branch; the gateway's own messages that led to a dropped answer do not. An answer
+//! that took several steps, or whose calls the gateway ran in part, is compared as the client got it.
 
-use super::{Entry, EntryBody, EntryId, Message, Role, stored_flags};
+use super::{Content, Entry, EntryBody, EntryId, Message, Role, stored_flags};
 use std::sync::Arc;
+
+/// What stands between the texts of several steps of one answer, as a client gets it.
+pub const BETWEEN: &str = "\n\n";
 
 /// How a client's history relates to the active branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +61,7 @@ pub fn reconcile(branch: &[Arc<Entry>], client: &[Message]) -> Reconciled {
     let mut dropped = None;
     for (at, entry) in shown.by_ref() {
         match client.get(keep) {
-            Some(message) if message.digest() == entry.digest => keep += 1,
+            Some(message) if is_same(branch, at, message) => keep += 1,
             _ => {
                 dropped = Some((at, entry));
                 break;
@@ -98,12 +102,58 @@ fn same(branch: &[Arc<Entry>], shown: usize) -> Reconciled {
     Reconciled { kind: Kind::Same, keep, branch_at, append_from: shown }
 }
 
+/// True when the client's message is the entry, as it is or as the client got it.
+fn is_same(branch: &[Arc<Entry>], at: usize, message: &Message) -> bool {
+    let digest = message.digest();
+    branch.get(at).is_some_and(|entry| entry.digest == digest) || told(branch, at).is_some_and(|told| told == digest)
+}
+
+/// Digest of an answer as the client got it, when that is not what is stored: the texts of the gateway's own steps before it
+/// lead it, and the calls that the gateway ran are not in it.
+fn told(branch: &[Arc<Entry>], at: usize) -> Option<u128> {
+    let EntryBody::Message(message) = &branch.get(at)?.body else { return None };
+    if message.role != Role::Assistant {
+        return None;
+    }
+    let before = branch.get(..at)?.iter().rev().take_while(|entry| !is_shown(entry)).filter_map(text_of_assistant);
+    let mut texts: Vec<String> = before.filter(|text| !text.is_empty()).collect();
+    texts.reverse();
+    let ran: Vec<&str> = branch
+        .get(at + 1..)?
+        .iter()
+        .take_while(|entry| !is_shown(entry))
+        .filter_map(|entry| match &entry.body {
+            EntryBody::Message(message) => message.tool_call_id.as_deref(),
+            EntryBody::Compaction(_) => None,
+        })
+        .collect();
+    let hidden = message.tool_calls.iter().any(|call| ran.contains(&call.id.as_str()));
+    if texts.is_empty() && !hidden {
+        return None;
+    }
+    let mut told = Message::clone(message);
+    told.tool_calls.retain(|call| !ran.contains(&call.id.as_str()));
+    if !texts.is_empty() {
+        texts.extend(Some(message.text().into_owned()).filter(|text| !text.is_empty()));
+        told.content = Content::Text(texts.join(BETWEEN));
+    }
+    Some(told.digest())
+}
+
+fn text_of_assistant(entry: &Arc<Entry>) -> Option<String> {
+    match &entry.body {
+        EntryBody::Message(message) if message.role == Role::Assistant => Some(message.text().into_owned()),
+        _ => None,
+    }
+}
+
 /// The entry to go on behind when everything after `kept` is dropped: the last message that the client knows, or the last of
-/// the compactions directly behind it.
+/// the compactions, and of the results of calls that the gateway ran, directly behind it.
 fn behind_last_shown(kept: &[Arc<Entry>]) -> EntryId {
     let shown = kept.iter().rposition(|entry| is_shown(entry)).map_or(0, |at| at + 1);
     let rest = kept.get(shown..).unwrap_or(&[]);
-    let stay = rest.iter().take_while(|entry| matches!(entry.body, EntryBody::Compaction(_))).count();
+    let belongs = |entry: &&Arc<Entry>| matches!(role(entry), None | Some(Role::Tool));
+    let stay = rest.iter().take_while(belongs).count();
     (shown + stay).checked_sub(1).and_then(|last| kept.get(last)).map_or(0, |entry| entry.id)
 }
 

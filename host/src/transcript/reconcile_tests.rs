@@ -258,3 +258,64 @@ proptest! {
         }
     }
 }
+
+/// A branch and a client's history in JSON; `"internal": true` marks the gateway's own messages.
+fn check_json(stored: serde_json::Value, sent: serde_json::Value, keep: usize, branch_at: EntryId) {
+    let entries: Vec<Arc<Entry>> = stored
+        .as_array()
+        .unwrap()
+        .iter()
+        .enumerate()
+        .map(|(at, value)| {
+            let mut value = value.clone();
+            let internal = value.as_object_mut().unwrap().remove("internal").is_some();
+            let message: Message = serde_json::from_value(value).unwrap();
+            let mut made = Entry::clone(&entry(at as u64 + 1, at as u64, message.role, ""));
+            made.flags = if internal { stored_flags::INTERNAL } else { 0 };
+            made.digest = message.digest();
+            made.body = EntryBody::Message(Arc::new(message));
+            Arc::new(made)
+        })
+        .collect();
+    let client: Vec<Message> = serde_json::from_value(sent.clone()).unwrap();
+    let found = reconcile(&entries, &client);
+    assert_eq!((found.keep, found.branch_at), (keep, branch_at), "{stored} | {sent}");
+}
+
+#[test]
+fn an_answer_of_several_steps_is_compared_as_the_client_got_it() {
+    use serde_json::json;
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": id, "arguments": "{}"}});
+    let user = json!({"role": "user", "content": "U"});
+    let stored = json!([
+        user,
+        {"role": "assistant", "content": "Let me see.", "tool_calls": [call("a")], "internal": true},
+        {"role": "tool", "tool_call_id": "a", "content": "r", "internal": true},
+        {"role": "assistant", "content": "It is so."},
+    ]);
+    let next = json!({"role": "user", "content": "V"});
+    check_json(stored.clone(), json!([user, {"role": "assistant", "content": "Let me see.\n\nIt is so."}, next]), 2, 4);
+    check_json(stored.clone(), json!([user, {"role": "assistant", "content": "It is so."}, next]), 2, 4);
+    check_json(stored, json!([user, {"role": "assistant", "content": "It is not so."}, next]), 1, 1);
+}
+
+#[test]
+fn a_message_with_calls_of_both_sides_is_known_by_the_clients_calls() {
+    use serde_json::json;
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": id, "arguments": "{}"}});
+    let user = json!({"role": "user", "content": "U"});
+    let stored = json!([
+        user,
+        {"role": "assistant", "content": "x", "tool_calls": [call("ours"), call("theirs")]},
+        {"role": "tool", "tool_call_id": "ours", "content": "r", "internal": true},
+    ]);
+    let answered = json!({"role": "assistant", "content": "x", "tool_calls": [call("theirs")]});
+    let result = json!({"role": "tool", "tool_call_id": "theirs", "content": "s"});
+    check_json(stored.clone(), json!([user, answered, result]), 2, 3);
+    let mut longer = stored;
+    longer.as_array_mut().unwrap().push(result.clone());
+    longer.as_array_mut().unwrap().push(json!({"role": "assistant", "content": "done"}));
+    check_json(longer.clone(), json!([user, answered, result]), 3, 4);
+    // The client leaves its result off: the gateway's own stays with its call.
+    check_json(longer, json!([user, answered, {"role": "user", "content": "W"}]), 2, 3);
+}

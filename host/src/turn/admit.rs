@@ -119,15 +119,17 @@ impl House {
             let found = reconcile(state.entries(), &admission.messages);
             return (found.branch_at, found.append_from);
         }
-        let unanswered = admission.resume.is_some()
-            && admission.resume == state.last_user()
-            && !state
-                .entries()
-                .iter()
-                .rev()
-                .take_while(|entry| Some(entry.id) > admission.resume)
-                .any(|entry| is_role(entry, Role::Assistant));
-        (head, if unanswered { admission.messages.len() } else { 0 })
+        let Some(resume) = admission.resume.filter(|resume| Some(*resume) == state.last_user()) else {
+            return (head, 0);
+        };
+        let behind = &state.entries()[state.branch().position(resume).map_or(0, |at| at + 1)..];
+        let own = |entry: &Entry| entry.flags & stored_flags::INTERNAL != 0;
+        if behind.iter().any(|entry| is_role(entry, Role::Assistant) && !own(entry)) {
+            return (head, 0);
+        }
+        // Steps of the gateway's own that led to no answer are taken again.
+        let stay = behind.iter().take_while(|entry| !own(entry)).last();
+        (stay.map_or(resume, |entry| entry.id), admission.messages.len())
     }
 
     /// A new entry behind the head.

@@ -5,31 +5,19 @@ use super::clock::now_ms;
 use super::house::House;
 use super::incoming::Incoming;
 use super::ladder::Pressure;
+use super::outlet::{Head, Outlet};
 use super::replay_answer::{self, chunks_of, stored_answer};
 use super::run::{Cancel, Notes, TurnRun};
 use super::services::TurnServices;
-use super::settle::Envelope;
+use super::tools::Toolbox;
 use super::{TurnBody, TurnError, TurnReply, TurnRequest, TurnStream};
-use crate::model::{
-    Accumulator, ModelError, ModelReply, ModelRequest, ModelStream, Reply, reply_of, usage_only, wants_usage,
-};
+use crate::model::{ModelReply, ModelRequest};
 use crate::slot::LeaseRequest;
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use serde_json::Value;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
+use std::time::Instant;
 use tokio_util::sync::DropGuard;
-
-/// Chunks that a slow client may be behind.
-const CHUNKS: usize = 64;
-/// How long a client may not read before it counts as gone.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
-
-/// Where the reply goes.
-pub(super) type Head = oneshot::Sender<Result<TurnReply, TurnError>>;
 
 /// Runs a turn to its end, whatever becomes of the caller.
 pub(super) async fn drive(house: Arc<House>, request: TurnRequest, incoming: Incoming, head: Head) {
@@ -94,6 +82,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         notes: Notes::default(),
         started_ms,
         pressure: Pressure::default(),
+        tools: Toolbox::default(),
         overflowed: false,
         settled: false,
         background: None,
@@ -113,28 +102,23 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
 
 /// Prompt, model, reply, and what follows it.
 async fn answer(mut run: TurnRun, stream: bool, head: Head) {
-    let outcome = match run.call_model(stream).await {
-        Ok(ModelReply::Full(body)) => give_full(&mut run, body, stream, head).await,
-        Ok(ModelReply::Stream(chunks)) => give_stream(&mut run, chunks, stream, head).await,
-        Err(error) => Err((error, Some(head))),
-    };
-    match outcome {
-        Ok(()) => run.hand_over().await,
-        Err((error, head)) => {
+    let mut outlet = Outlet::new(stream, head);
+    match run.converse(&mut outlet).await {
+        Ok(()) => {
+            // The end of the reply acknowledges the turn.
+            drop(outlet);
+            run.hand_over().await;
+        }
+        Err(error) => {
             run.store_unanswered(&error);
-            if let Some(head) = head {
-                reply(head, Err(error));
-            }
+            outlet.fail(error).await;
         }
     }
 }
 
-/// A turn that failed, with the head of the reply when it was not given yet.
-type Failed = (TurnError, Option<Head>);
-
 impl TurnRun {
     /// Assembles, checks, calls the model; shortens and tries again when the provider says that the prompt is too long.
-    async fn call_model(&mut self, stream: bool) -> Result<ModelReply, TurnError> {
+    pub(super) async fn call_model(&mut self, stream: bool) -> Result<ModelReply, TurnError> {
         loop {
             let prompt = self.fitting_prompt().await?;
             self.notes.prompt_tokens = prompt.tokens();
@@ -142,7 +126,12 @@ impl TurnRun {
                 let mut state = self.session.state();
                 prompt.write(&mut state.extra.written)
             };
-            let request = ModelRequest { params: self.params.clone(), messages, stream, ..ModelRequest::default() };
+            let request = ModelRequest {
+                params: self.tools.params(&self.params).clone(),
+                messages,
+                stream,
+                ..ModelRequest::default()
+            };
             drop(prompt);
             let since = Instant::now();
             let model = self.agent.model.clone();
@@ -159,133 +148,6 @@ impl TurnRun {
     }
 }
 
-/// A whole answer: it leaves when it is durable.
-async fn give_full(run: &mut TurnRun, body: Value, stream: bool, head: Head) -> Result<(), Failed> {
-    let parsed = match reply_of(&body) {
-        Ok(parsed) => parsed,
-        Err(error) => return Err((TurnError::Model(error), Some(head))),
-    };
-    let envelope = Envelope { body: run.idempotency_key.is_some().then(|| body.clone()), outcome: "answered" };
-    if let Err(error) = run.store_answer(parsed, envelope).await {
-        return Err((error, Some(head)));
-    }
-    let body = if stream { stream_of(chunks_of(&body)) } else { TurnBody::Full(body) };
-    reply(head, Ok(reply_with(run, body)));
-    Ok(())
-}
-
-/// A streamed answer: each chunk leaves as it comes, once the admission is durable; the end leaves after the answer is.
-async fn give_stream(run: &mut TurnRun, mut chunks: ModelStream, stream: bool, head: Head) -> Result<(), Failed> {
-    let mut accumulator = Accumulator::new();
-    if !stream {
-        // Asked for a whole answer, and got pieces.
-        while let Some(chunk) = match run.cancel.unless_fired(chunks.next()).await {
-            Ok(next) => next,
-            Err(error) => return Err((error, Some(head))),
-        } {
-            match chunk {
-                Ok(chunk) => accumulator.push(&chunk),
-                Err(error) => return Err((TurnError::Model(error), Some(head))),
-            }
-        }
-        let parsed = accumulator.finish();
-        let body = replay_answer::completion(&parsed, &run.admitted.turn_id, run.started_ms / 1000);
-        let envelope = Envelope { body: Some(body.clone()), outcome: "answered" };
-        if let Err(error) = run.store_answer(parsed, envelope).await {
-            return Err((error, Some(head)));
-        }
-        reply(head, Ok(reply_with(run, TurnBody::Full(body))));
-        return Ok(());
-    }
-    if let Err(error) = run.admission_durable().await {
-        return Err((error, Some(head)));
-    }
-    let (sender, receiver) = mpsc::channel(CHUNKS);
-    reply(head, Ok(reply_with(run, TurnBody::Stream(Box::pin(Receiving(receiver))))));
-    let since = Instant::now();
-    let ended = pump(run, &mut chunks, &mut accumulator, &sender).await;
-    drop(chunks);
-    run.timed("stream", since);
-    let parsed = accumulator.finish();
-    match ended {
-        Ended::Whole => {}
-        Ended::Gone if keepable(&parsed) => {
-            let envelope = Envelope { body: None, outcome: "interrupted" };
-            return run.store_answer(parsed, envelope).await.map_err(|error| (error, None));
-        }
-        Ended::Gone => return Err((TurnError::Cancelled, None)),
-        Ended::Failed(error) => {
-            offer(&sender, Err(TurnError::Model(error.clone()))).await;
-            return Err((TurnError::Model(error), None));
-        }
-    }
-    match run.store_answer(parsed, Envelope { body: None, outcome: "answered" }).await {
-        Ok(()) => Ok(()),
-        Err(TurnError::Store(error)) => {
-            offer(&sender, Err(TurnError::Store(error.clone()))).await;
-            Err((TurnError::Store(error), None))
-        }
-        Err(error) => {
-            // An end without an error would be an acknowledgement.
-            offer(&sender, Err(TurnError::internal(error.to_string()))).await;
-            Err((error, None))
-        }
-    }
-}
-
-/// How a stream ended.
-enum Ended {
-    Whole,
-    /// The client went away, or the gateway stops.
-    Gone,
-    Failed(ModelError),
-}
-
-async fn pump(
-    run: &TurnRun,
-    chunks: &mut ModelStream,
-    accumulator: &mut Accumulator,
-    sender: &mpsc::Sender<Result<Value, TurnError>>,
-) -> Ended {
-    let usage_wanted = wants_usage(&run.params);
-    loop {
-        let next = tokio::select! {
-            biased;
-            next = chunks.next() => next,
-            () = run.cancel.fired() => return Ended::Gone,
-            () = sender.closed() => return Ended::Gone,
-        };
-        match next {
-            None => return Ended::Whole,
-            Some(Err(error)) => return Ended::Failed(error),
-            Some(Ok(chunk)) => {
-                accumulator.push(&chunk);
-                if !usage_wanted && usage_only(&chunk) {
-                    continue;
-                }
-                if !offer(sender, Ok(chunk)).await {
-                    return Ended::Gone;
-                }
-            }
-        }
-    }
-}
-
-/// Gives a chunk to the client; false when it is gone.
-async fn offer(sender: &mpsc::Sender<Result<Value, TurnError>>, chunk: Result<Value, TurnError>) -> bool {
-    sender.send_timeout(chunk, CLIENT_PATIENCE).await.is_ok()
-}
-
-/// Worth keeping when nobody heard the end: text, and no half tool call.
-fn keepable(parsed: &Reply) -> bool {
-    parsed.message.tool_calls.is_empty() && !parsed.message.text().trim().is_empty()
-}
-
-fn reply_with(run: &TurnRun, body: TurnBody) -> TurnReply {
-    let facts = run.facts();
-    TurnReply { engine: facts.engine.clone(), degraded: facts.degraded.clone(), facts, body }
-}
-
 fn replayed(stored: replay_answer::Stored, stream: &mut bool) -> TurnReply {
     let body = if *stream { stream_of(chunks_of(&stored.body)) } else { TurnBody::Full(stored.body) };
     let facts = stored.facts;
@@ -299,16 +161,6 @@ fn stream_of(chunks: Vec<Value>) -> TurnBody {
 /// The caller may be gone; then nobody hears it.
 fn reply(head: Head, reply: Result<TurnReply, TurnError>) {
     drop(head.send(reply));
-}
-
-struct Receiving(mpsc::Receiver<Result<Value, TurnError>>);
-
-impl Stream for Receiving {
-    type Item = Result<Value, TurnError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx)
-    }
 }
 
 /// A stream that tells the turn when its reader is gone.

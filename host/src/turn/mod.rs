@@ -20,6 +20,7 @@ mod builtin;
 mod clock;
 mod compact;
 mod context;
+mod converse;
 mod drive;
 mod error;
 mod factory;
@@ -30,6 +31,7 @@ mod lanes;
 mod llm;
 mod maintenance;
 mod outbox;
+mod outlet;
 mod prepare;
 mod prompt;
 pub mod replay;
@@ -41,6 +43,7 @@ mod services;
 mod session;
 mod settings;
 mod settle;
+mod tools;
 mod written;
 
 #[cfg(test)]

@@ -67,6 +67,7 @@ impl TurnRun {
             self.drain(engine).await?;
         }
         self.take_up(engine).await?;
+        self.offer_tools(engine).await.map_err(Setback::Failed)?;
         self.assemble_now(engine, limit).await
     }
 
@@ -212,7 +213,7 @@ impl TurnRun {
         let budget = limit.saturating_sub(fixed + current).max(1);
         let unwindowed = fixed + projected;
         let facts = self.session_facts(Some(budget), Some(unwindowed));
-        let available_tools = tool_names(&self.params);
+        let available_tools = tool_names(self.tools.params(&self.params));
         self.services.prepare_memory(&available_tools);
         let input = AssembleInput {
             view: view.clone(),

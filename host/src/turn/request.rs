@@ -46,7 +46,7 @@ pub struct TurnRequest {
 }
 
 /// Chunks of an answer, as the model gave them. It ends only after the turn is durable: an end without an error is the
-/// acknowledgement.
+/// acknowledgement. An item that is a text and no object is a note for whoever reads along, no part of the answer.
 pub type TurnStream = Pin<Box<dyn Stream<Item = Result<Value, TurnError>> + Send>>;
 
 /// Body of a reply.

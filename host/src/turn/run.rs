@@ -9,6 +9,7 @@ use super::lanes::LaneGuard;
 use super::services::TurnServices;
 use super::session::Session;
 use super::settings::settings;
+use super::tools::Toolbox;
 use super::{TurnError, TurnFacts};
 use crate::slot::{Background, CancelFlag, HookFailure, Lease, Segment, SegmentContext, SessionFacts};
 use serde::Serialize;
@@ -75,6 +76,15 @@ pub(super) struct Notes {
     /// Hooks that failed, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) failures: Vec<Value>,
+    /// Calls that the gateway ran, and tools that it did not offer, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) tools: Vec<Value>,
+    /// Calls of the model, when there was more than one.
+    #[serde(skip_serializing_if = "is_one")]
+    pub(super) model_calls: u32,
+    /// The engine that the headers named, when another one made the last model call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) headers_named: Option<String>,
     /// Steps that shortened the prompt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) ladder: Vec<Value>,
@@ -86,6 +96,11 @@ pub(super) struct Notes {
     pub(super) engine_estimate: u64,
     /// Tokens that the prompt may cost.
     pub(super) prompt_limit: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_one(calls: &u32) -> bool {
+    *calls <= 1
 }
 
 /// One logical turn while it runs, from its lease on.
@@ -106,6 +121,8 @@ pub(super) struct TurnRun {
     pub(super) idempotency_key: Option<String>,
     pub(super) notes: Notes,
     pub(super) started_ms: i64,
+    /// The tools of the turn, when the gateway runs some.
+    pub(super) tools: Toolbox,
     /// Tokens of the system prompt and of the tool schemas.
     pub(super) system_tokens: u64,
     pub(super) tool_tokens: u64,
@@ -155,6 +172,7 @@ impl TurnRun {
             idempotency_key: None,
             notes: Notes::default(),
             started_ms: now_ms(),
+            tools: Toolbox::default(),
             system_tokens: 0,
             tool_tokens: 0,
             pressure: Pressure::default(),

@@ -12,7 +12,7 @@ use super::session::is_role;
 use crate::model::{Reply, Usage};
 use crate::slot::{Hook, HookFailure, LeaseRequest, PromptCacheFacts};
 use crate::transcript::{
-    EngineScope, EntryId, OutboxRow, OutboxState, Role, StoreError, Submission, TurnRecord, Write,
+    EngineScope, Entry, EntryId, OutboxRow, OutboxState, Role, StoreError, Submission, TurnRecord, Write, stored_flags,
 };
 use engine_abi::wire::session_end;
 use serde_json::{Value, json};
@@ -28,6 +28,8 @@ pub(super) struct Envelope {
     pub(super) body: Option<Value>,
     /// "answered" or "interrupted".
     pub(super) outcome: &'static str,
+    /// Entry of the message, when it is stored already.
+    pub(super) stored: Option<EntryId>,
 }
 
 impl TurnRun {
@@ -35,7 +37,6 @@ impl TurnRun {
     pub(super) async fn store_answer(&mut self, reply: Reply, envelope: Envelope) -> Result<(), TurnError> {
         let since = Instant::now();
         let open = !reply.message.tool_calls.is_empty();
-        self.note_usage(reply.usage.as_ref());
         let detail = json!({
             "outcome": if open { "tool_calls" } else { envelope.outcome },
             "logical_turn_id": self.admitted.logical_id,
@@ -50,10 +51,21 @@ impl TurnRun {
         let ack = {
             let mut state = self.session.state();
             let mut writes = std::mem::take(&mut state.extra.deferred);
-            let entry =
-                self.house.entry(&self.agent, &mut state, reply.message, self.house.clock.now_ms(), self.heartbeat);
-            let id = entry.id;
-            state.append(entry, &mut writes)?;
+            let id = match envelope.stored {
+                Some(id) => id,
+                None => {
+                    let entry = self.house.entry(
+                        &self.agent,
+                        &mut state,
+                        reply.message,
+                        self.house.clock.now_ms(),
+                        self.heartbeat,
+                    );
+                    let id = entry.id;
+                    state.append(entry, &mut writes)?;
+                    id
+                }
+            };
             if state.extra.ephemeral {
                 drop(state);
                 self.settled = true;
@@ -101,7 +113,9 @@ impl TurnRun {
             return;
         }
         let mut writes = std::mem::take(&mut state.extra.deferred);
-        let went_on = state.messages_from(self.admitted.first).iter().any(|entry| is_role(entry, Role::Assistant));
+        // What the gateway's own tools did is no answer.
+        let said = |entry: &Entry| is_role(entry, Role::Assistant) && entry.flags & stored_flags::INTERNAL == 0;
+        let went_on = state.messages_from(self.admitted.first).iter().any(|entry| said(entry));
         if !went_on {
             // Nothing to take over: the engine meets the entry in the history of the next turn.
             let key = self.admitted.logical_id.clone();
@@ -154,7 +168,7 @@ impl TurnRun {
     }
 
     /// Learns from what the provider counted.
-    fn note_usage(&mut self, usage: Option<&Usage>) {
+    pub(super) fn note_usage(&mut self, usage: Option<&Usage>) {
         let mut state = self.session.state();
         let touched = self.house.clock.now_ms();
         state.extra.last_call_ms = Some(touched);
