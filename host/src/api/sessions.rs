@@ -25,8 +25,8 @@ const COMPACT_BODY: usize = 64 * 1024;
 pub(super) struct Page {
     limit: Option<usize>,
     offset: Option<usize>,
-    /// Only entries before this one.
-    before: Option<EntryId>,
+    /// Only entries, or turns, before this one.
+    before: Option<String>,
 }
 
 impl Page {
@@ -64,7 +64,7 @@ pub(super) async fn one(
             json!({"deleted": true, "key": key})
         }
         (SessionOp::Context, "GET" | "HEAD") => context(&api.gateway.turns.context(&key).await?),
-        (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key, page.limit()).await?,
+        (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key, &page).await?,
         (SessionOp::Compact, "POST") => {
             let asked = body::optional_object(&headers, body, COMPACT_BODY).await?;
             let focus = match asked.get("focus") {
@@ -105,7 +105,12 @@ fn unknown(key: &str) -> ApiError {
 
 /// The session, its branches, and the newest messages of the active one, oldest first.
 async fn show(api: &Api, key: String, page: &Page) -> Result<Value, ApiError> {
-    let (limit, before) = (page.limit.unwrap_or(MOST).clamp(1, MOST), page.before);
+    let limit = page.limit.unwrap_or(MOST).clamp(1, MOST);
+    let before: Option<EntryId> = match page.before.as_deref().map(str::parse) {
+        None => None,
+        Some(Ok(before)) => Some(before),
+        Some(Err(_)) => return Err(ApiError::invalid("before is not the id of an entry", "before")),
+    };
     let wanted = key.clone();
     let found = read(api, move |store| {
         let Some(record) = store.session(&wanted)? else { return Ok(None) };
@@ -155,14 +160,9 @@ fn row(entry: &Entry) -> Value {
 }
 
 /// The last turns, newest first: who served, and why not another.
-async fn turns(api: &Api, key: String, limit: usize) -> Result<Value, ApiError> {
-    let wanted = key.clone();
-    let found = read(api, move |store| match store.session(&wanted)? {
-        Some(record) => store.turns(record.row, limit).map(Some),
-        None => Ok(None),
-    })
-    .await?;
-    Ok(json!({"key": key, "turns": found.ok_or_else(|| unknown(&key))?}))
+async fn turns(api: &Api, key: String, page: &Page) -> Result<Value, ApiError> {
+    let found = api.gateway.turns.turns(&key, page.before.clone(), page.limit()).await?;
+    Ok(json!({"key": key, "turns": found.turns, "more": found.more}))
 }
 
 fn compacted(report: &CompactReport) -> Value {

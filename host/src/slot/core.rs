@@ -219,6 +219,12 @@ impl EngineCore {
         }
     }
 
+    /// A call that was only a look failed: nothing comes of it.
+    pub(crate) fn seen_failing(&self, hook: Hook, kind: FailureKind, reason: String) -> HookFailure {
+        let code = code_of(hook, kind);
+        HookFailure { engine: self.id.clone(), hook, kind, reason, causes: Vec::new(), code, quarantined: false }
+    }
+
     /// A call failed: counted, latched where the contract says so, and told.
     pub(crate) fn failed(&self, hook: Hook, kind: FailureKind, reason: String, causes: Vec<String>) -> HookFailure {
         self.fail(hook, kind, reason, causes, Limits::default())
@@ -226,14 +232,7 @@ impl EngineCore {
 
     fn fail(&self, hook: Hook, kind: FailureKind, reason: String, causes: Vec<String>, limits: Limits) -> HookFailure {
         let row = self.stats.failed(hook, kind);
-        let code = match (hook, kind) {
-            // Both are stages of the way of a library.
-            (Hook::Factory | Hook::Info, _) => DegradedCode::EngineRefused,
-            (_, FailureKind::Deadline) => DegradedCode::Deadline,
-            (_, FailureKind::InvalidResult) => DegradedCode::InvalidResult,
-            (_, FailureKind::Service) => DegradedCode::ServiceError,
-            _ => DegradedCode::EngineQuarantined,
-        };
+        let code = code_of(hook, kind);
         let mut failure = HookFailure { engine: self.id.clone(), hook, kind, reason, causes, code, quarantined: false };
         let forgiven = kind == FailureKind::Service && row < SERVICE_ERRORS_MAX && hook != Hook::Factory;
         let forgiven = forgiven || broken("8.35") && hook == Hook::Assemble;
@@ -320,6 +319,18 @@ impl EngineCore {
 impl std::fmt::Debug for EngineCore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("EngineCore").field("id", &self.id).field("owner", &self.owner).finish_non_exhaustive()
+    }
+}
+
+/// The degraded code of a failure.
+fn code_of(hook: Hook, kind: FailureKind) -> DegradedCode {
+    match (hook, kind) {
+        // Both are stages of the way of a library.
+        (Hook::Factory | Hook::Info, _) => DegradedCode::EngineRefused,
+        (_, FailureKind::Deadline) => DegradedCode::Deadline,
+        (_, FailureKind::InvalidResult) => DegradedCode::InvalidResult,
+        (_, FailureKind::Service) => DegradedCode::ServiceError,
+        _ => DegradedCode::EngineQuarantined,
     }
 }
 

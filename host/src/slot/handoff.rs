@@ -22,7 +22,7 @@ pub(crate) fn inline<T>(
     context: SegmentContext,
     work: impl FnOnce(&mut Segment) -> T,
 ) -> Result<T, HookFailure> {
-    let frame = Frame::new(Arc::clone(&engine.core), Arc::clone(&context.services), context.cancel.clone());
+    let frame = Frame::of(&engine.core, &context);
     frame.start();
     run(engine, context, &frame, work)
 }
@@ -55,7 +55,7 @@ fn submit<T: Send + 'static>(
     if core.closing.load(Ordering::Acquire) {
         return Err(core.not_made(Hook::Factory, FailureKind::Busy, "the gateway is stopping"));
     }
-    let frame = Frame::new(Arc::clone(core), Arc::clone(&context.services), context.cancel.clone());
+    let frame = Frame::of(core, &context);
     let watch = Watch {
         frame: Arc::clone(&frame),
         queue_until: Instant::now() + QUEUE_WAIT,

@@ -39,6 +39,7 @@ mod stats;
 mod status;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 pub use call::border::exit_now;
 pub use engine::{EngineInfo, EngineRef, HostRequirement, Operation};
@@ -54,3 +55,4 @@ pub use services::*;
 pub use slot::{CORE, LEGACY, MAIN_AGENT, Slot};
 pub use stats::{EstimateStatus, HookStatus};
 pub use status::*;
+pub use trace::{HookCall, HookTrace};

@@ -11,6 +11,7 @@ use super::failure::{FailureKind, HookFailure};
 use super::hook::Hook;
 use super::instance::Instance;
 use super::services::HostServices;
+use super::trace::HookTrace;
 use crate::observe::broken;
 use crate::transcript::{Message, Role};
 use engine_abi::wire::*;
@@ -32,6 +33,10 @@ pub struct SegmentContext {
     pub blocking: bool,
     /// Set for optional work that nobody waits for.
     pub background: Option<Background>,
+    /// Where the calls are noted.
+    pub trace: HookTrace,
+    /// Only a look: a hook that fails is neither counted nor latched, but for one that does not come back.
+    pub look: bool,
 }
 
 /// How long optional work may take.
@@ -53,6 +58,8 @@ impl SegmentContext {
             deadline: None,
             blocking: false,
             background: None,
+            trace: HookTrace::default(),
+            look: false,
         }
     }
 
@@ -106,7 +113,8 @@ impl Segment {
     }
 
     fn invalid(&self, hook: Hook, reason: String) -> HookFailure {
-        self.frame.core.failed(hook, FailureKind::InvalidResult, reason, Vec::new())
+        self.frame.trace.invalid(hook);
+        self.frame.failed(hook, FailureKind::InvalidResult, reason)
     }
 
     fn owes<T>(&self, hook: Hook) -> Result<T, HookFailure> {

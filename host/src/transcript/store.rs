@@ -231,6 +231,17 @@ pub enum Write {
     },
     /// Inserts or replaces a turn record by turn id.
     Turn(TurnRecord),
+    /// Sets one member of a turn record's `detail`; nothing when there is no such record.
+    TurnDetail {
+        /// Session.
+        session: SessionRow,
+        /// Id of the turn.
+        turn_id: String,
+        /// Member: a plain word.
+        name: &'static str,
+        /// Its value.
+        value: serde_json::Value,
+    },
     /// Freezes a pruned text of an entry: from now on the projection shows `text` for it, byte for byte.
     FreezePruned {
         /// Session.
@@ -434,7 +445,16 @@ pub trait Store: Send + Sync + 'static {
     /// Turn record of an idempotency key.
     fn turn_by_key(&self, session: SessionRow, idempotency_key: &str) -> Result<Option<TurnRecord>, StoreError>;
     /// Turn records of a session, newest first.
-    fn turns(&self, session: SessionRow, limit: usize) -> Result<Vec<TurnRecord>, StoreError>;
+    fn turns(&self, session: SessionRow, limit: usize) -> Result<Vec<TurnRecord>, StoreError> {
+        self.turns_before(session, None, limit)
+    }
+    /// The same, only those older than the turn `before`.
+    fn turns_before(
+        &self,
+        session: SessionRow,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<TurnRecord>, StoreError>;
     /// A value of an engine's store.
     fn engine_get(&self, engine: &str, scope: EngineScope, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
     /// Pairs of an engine's store in byte order: keys with `prefix`, greater than `after`.

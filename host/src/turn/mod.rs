@@ -44,6 +44,7 @@ mod session;
 mod settings;
 mod settle;
 mod tools;
+mod turns;
 mod written;
 
 #[cfg(test)]
@@ -54,6 +55,8 @@ pub use maintenance::{LastRun, MaintenanceState, MaintenanceStatus};
 pub use request::{
     CompactReport, ContextEntry, ContextReport, HistoryMode, TurnBody, TurnFacts, TurnReply, TurnRequest, TurnStream,
 };
+
+pub use turns::{TurnRow, TurnTokens, TurnsPage};
 
 use house::House;
 use incoming::Incoming;
@@ -148,6 +151,15 @@ impl Turns {
         let house = self.house.clone();
         let key = key.to_owned();
         self.house.finish(async move { context::report(&house, &key).await }).await
+    }
+
+    /// The turns of a session, newest first, older than the turn `before` when one is given.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`], or that the store failed.
+    pub async fn turns(&self, key: &str, before: Option<String>, limit: usize) -> Result<TurnsPage, TurnError> {
+        turns::page(&self.house, key, before, limit).await
     }
 
     /// Deletes a session with everything that hangs on it; the engine that serves it is told first.

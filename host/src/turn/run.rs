@@ -11,7 +11,7 @@ use super::session::Session;
 use super::settings::settings;
 use super::tools::Toolbox;
 use super::{TurnError, TurnFacts};
-use crate::slot::{Background, CancelFlag, HookFailure, Lease, Segment, SegmentContext, SessionFacts};
+use crate::slot::{Background, CancelFlag, HookFailure, HookTrace, Lease, Segment, SegmentContext, SessionFacts};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::future::Future;
@@ -88,6 +88,8 @@ pub(super) struct Notes {
     /// Steps that shortened the prompt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) ladder: Vec<Value>,
+    /// The hooks that were called, with their times.
+    pub(super) hooks: HookTrace,
     /// Time of each part in microseconds, in the order in which they ran.
     pub(super) timings: Vec<(&'static str, u64)>,
     /// Tokens of the last prompt, as the host counted them.

@@ -221,11 +221,23 @@ impl TurnRun {
         } else if let Err(error) = self.compact_ahead().await {
             tracing::warn!(%error, session = self.session.key.as_deref(), "the history was not compacted ahead");
         }
+        self.tell_the_rest();
         if let Some(key) = &self.session.key
             && !self.session.state().extra.deferred.is_empty()
         {
             self.house.note_waiting(key);
         }
+    }
+
+    /// What was noted after the record of the turn was written: it goes with the next submission of the session.
+    fn tell_the_rest(&self) {
+        let notes = Write::TurnDetail {
+            session: self.session.state().record().row,
+            turn_id: self.admitted.turn_id.clone(),
+            name: "notes",
+            value: json!(self.notes),
+        };
+        self.session.state().extra.deferred.push(notes);
     }
 
     async fn hand_over_stored(&mut self) -> Result<(), HookFailure> {

@@ -4,11 +4,15 @@
 //! side that waits owns another. Giving up is one atomic step, after which every push and service call answers `EXPIRED`.
 
 use super::arena::Arena;
+use super::guarded::Limits;
 use super::sink::Sink;
 use crate::slot::core::EngineCore;
 use crate::slot::facts::{CancelFlag, SessionFacts, View};
+use crate::slot::failure::{FailureKind, HookFailure};
 use crate::slot::hook::Hook;
+use crate::slot::segment::SegmentContext;
 use crate::slot::services::HostServices;
+use crate::slot::trace::HookTrace;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -68,6 +72,8 @@ pub(crate) struct Frame {
     pub(crate) core: Arc<EngineCore>,
     pub(crate) services: Arc<dyn HostServices>,
     pub(crate) cancel: CancelFlag,
+    pub(crate) trace: HookTrace,
+    look: bool,
     state: Mutex<CallState>,
 }
 
@@ -114,7 +120,23 @@ pub(crate) enum Tick {
 
 impl Frame {
     /// A frame for one segment.
+    pub(crate) fn of(core: &Arc<EngineCore>, context: &SegmentContext) -> Arc<Frame> {
+        let (services, cancel) = (Arc::clone(&context.services), context.cancel.clone());
+        Frame::make(Arc::clone(core), services, cancel, context.trace.clone(), context.look)
+    }
+
+    /// A frame for a call that belongs to no turn.
     pub(crate) fn new(core: Arc<EngineCore>, services: Arc<dyn HostServices>, cancel: CancelFlag) -> Arc<Frame> {
+        Frame::make(core, services, cancel, HookTrace::default(), false)
+    }
+
+    fn make(
+        core: Arc<EngineCore>,
+        services: Arc<dyn HostServices>,
+        cancel: CancelFlag,
+        trace: HookTrace,
+        look: bool,
+    ) -> Arc<Frame> {
         // The clock starts before the first call is armed, so that a tick is never before it.
         base();
         Arc::new(Frame {
@@ -128,6 +150,8 @@ impl Frame {
             core,
             services,
             cancel,
+            trace,
+            look,
             state: Mutex::new(CallState {
                 hook: Hook::Info,
                 params: 0,
@@ -158,6 +182,23 @@ impl Frame {
         let mut state = self.state();
         state.tokens.push(token);
         state.last_error = Some((format!("runtime_unavailable: the host does not offer {service} here"), token));
+    }
+
+    /// The running call failed. In a look that is told and no more.
+    pub(crate) fn failed(&self, hook: Hook, kind: FailureKind, reason: String) -> HookFailure {
+        if self.look {
+            self.core.seen_failing(hook, kind, reason)
+        } else {
+            self.core.failed(hook, kind, reason, Vec::new())
+        }
+    }
+
+    /// The running call returned, and took longer than it may.
+    pub(crate) fn late(&self, hook: Hook, reason: String, limits: Limits) -> HookFailure {
+        match self.look {
+            true => self.core.seen_failing(hook, FailureKind::Deadline, reason),
+            false => self.core.late(hook, reason, limits),
+        }
     }
 
     /// True for a frame that is alive; says nothing about a pointer that was never one.

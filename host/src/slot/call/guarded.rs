@@ -76,6 +76,7 @@ pub(crate) fn guarded(
         return Err(core.not_made(hook, FailureKind::Deadline, "an earlier call of the segment was given up"));
     }
     let call = border::call(frame, core.host.pointer());
+    let begun = frame.trace.begin(&core.id, hook);
     let status = frame.enter(|| invoke(&call));
     let ended = Instant::now();
     let armed = frame.disarm();
@@ -89,22 +90,38 @@ pub(crate) fn guarded(
         return Err(core.not_made(hook, FailureKind::Deadline, "the call was given up"));
     };
     core.stats.returned(hook, ended - started);
-    if ended >= deadline && hook != Hook::Dispose {
-        if setup.limits.instead.is_some() && frame.cancel.is_cancelled() {
+    let judged =
+        judge(frame, hook, status, sink, &tokens, (ended >= deadline).then(|| (deadline - started, setup.limits)));
+    frame.trace.end(begun, ended - started, judged.as_ref().err().map(|failure| failure.kind));
+    judged
+}
+
+/// What a call that returned comes to. `late`: its deadline, when it took longer.
+fn judge(
+    frame: &Frame,
+    hook: Hook,
+    status: u32,
+    sink: Sink,
+    tokens: &[u64],
+    late: Option<(Duration, Limits)>,
+) -> Result<Returned, HookFailure> {
+    let core = &frame.core;
+    if let Some((limit, limits)) = late.filter(|_| hook != Hook::Dispose) {
+        if limits.instead.is_some() && frame.cancel.is_cancelled() {
             return Err(core.not_made(hook, FailureKind::Cancelled, "it gave way, at the last moment"));
         }
-        let reason = format!("it took longer than its deadline of {} ms", (deadline - started).as_millis());
-        return Err(core.late(hook, reason, setup.limits));
+        let reason = format!("it took longer than its deadline of {} ms", limit.as_millis());
+        return Err(frame.late(hook, reason, limits));
     }
     match status {
         status::OK => match sink.invalid {
-            Some(bad) => Err(core.failed(hook, FailureKind::InvalidResult, bad, Vec::new())),
+            Some(bad) => Err(frame.failed(hook, FailureKind::InvalidResult, bad)),
             None => Ok(Some(sink)),
         },
         status::UNSUPPORTED => Ok(None),
         status::PANIC => {
             let reason = format!("it panicked: {}", said(&sink));
-            Err(core.failed(hook, FailureKind::Panic, reason, Vec::new()))
+            Err(frame.failed(hook, FailureKind::Panic, reason))
         }
         _ if frame.cancel.is_cancelled() && !broken("8.26") => {
             Err(core.not_made(hook, FailureKind::Cancelled, "the call was cancelled by its caller"))
@@ -122,7 +139,7 @@ pub(crate) fn guarded(
                 (code, true) => format!("it returned the status {}", status_name(code)),
                 (code, false) => format!("{reason} (status {})", status_name(code)),
             };
-            Err(core.failed(hook, kind, reason, Vec::new()))
+            Err(frame.failed(hook, kind, reason))
         }
     }
 }

@@ -63,6 +63,11 @@ fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken
             run(conn, sql, (*session as i64, engine, *entry as i64)).map(|_| ())
         }
         Write::Turn(record) => turn(conn, record),
+        Write::TurnDetail { session, turn_id, name, value } => {
+            let sql =
+                "UPDATE turns SET detail = json_set(detail, '$.' || ?3, json(?4)) WHERE session = ?1 AND turn_id = ?2";
+            run(conn, sql, (*session as i64, turn_id, name, value.to_string())).map(|_| ())
+        }
         Write::FreezePruned { session, entry, text } => {
             let sql = "INSERT INTO frozen(session, entry, text) VALUES(?1, ?2, ?3)
                        ON CONFLICT(session, entry) DO UPDATE SET text = ?3";

@@ -170,8 +170,13 @@ impl Store for SqliteStore {
         self.readers.with(|conn| reader::turn_by_key(conn, session, idempotency_key))
     }
 
-    fn turns(&self, session: SessionRow, limit: usize) -> Result<Vec<TurnRecord>, StoreError> {
-        self.readers.with(|conn| reader::turns(conn, session, limit))
+    fn turns_before(
+        &self,
+        session: SessionRow,
+        before: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<TurnRecord>, StoreError> {
+        self.readers.with(|conn| reader::turns(conn, session, before, limit))
     }
 
     fn engine_get(&self, engine: &str, scope: EngineScope, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {

@@ -235,7 +235,24 @@ pub(super) fn turn_by_key(conn: &Connection, session: SessionRow, key: &str) -> 
     conn.prepare_cached(&sql).and_then(|mut s| s.query_row((session as i64, key), turn_row).optional()).map_err(backend)
 }
 
-pub(super) fn turns(conn: &Connection, session: SessionRow, limit: usize) -> Result<Vec<TurnRecord>, StoreError> {
-    let sql = format!("SELECT {TURN_COLUMNS} FROM turns WHERE session = ?1 ORDER BY turn_id DESC LIMIT ?2");
-    all(conn, &sql, (session as i64, i64::try_from(limit).unwrap_or(i64::MAX)), turn_row)
+/// Ids are UUID v7: their order is that of time.
+pub(super) fn turns(
+    conn: &Connection,
+    session: SessionRow,
+    before: Option<&str>,
+    limit: usize,
+) -> Result<Vec<TurnRecord>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    match before {
+        None => {
+            let sql = format!("SELECT {TURN_COLUMNS} FROM turns WHERE session = ?1 ORDER BY turn_id DESC LIMIT ?2");
+            all(conn, &sql, (session as i64, limit), turn_row)
+        }
+        Some(before) => {
+            let sql = format!(
+                "SELECT {TURN_COLUMNS} FROM turns WHERE session = ?1 AND turn_id < ?3 ORDER BY turn_id DESC LIMIT ?2"
+            );
+            all(conn, &sql, (session as i64, limit, before), turn_row)
+        }
+    }
 }
