@@ -10,6 +10,7 @@ pub(super) enum SessionOp {
     Whole,
     Context,
     Compact,
+    Reset,
     Turns,
 }
 
@@ -18,6 +19,7 @@ pub(super) fn session(rest: &str) -> Option<(String, SessionOp)> {
     let (key, op) = match rest.rsplit_once('/') {
         Some((key, "context")) => (key, SessionOp::Context),
         Some((key, "compact")) => (key, SessionOp::Compact),
+        Some((key, "reset")) => (key, SessionOp::Reset),
         Some((key, "turns")) => (key, SessionOp::Turns),
         _ => (rest, SessionOp::Whole),
     };
@@ -52,6 +54,7 @@ pub(super) fn label(path: &str) -> &'static str {
         Some((_, SessionOp::Whole)) => "/api/sessions/{key}",
         Some((_, SessionOp::Context)) => "/api/sessions/{key}/context",
         Some((_, SessionOp::Compact)) => "/api/sessions/{key}/compact",
+        Some((_, SessionOp::Reset)) => "/api/sessions/{key}/reset",
         Some((_, SessionOp::Turns)) => "/api/sessions/{key}/turns",
         None if path.starts_with("/api/engines/") => "/api/engines/{id}",
         None if path.starts_with("/v1/models/") => "/v1/models/{id}",

@@ -60,8 +60,8 @@ pub(super) async fn one(
     let answer = match (op, method.as_str()) {
         (SessionOp::Whole, "GET" | "HEAD") => show(&api, key, &page).await?,
         (SessionOp::Whole, "DELETE") => {
-            api.gateway.turns.delete(&key).await?;
-            json!({"deleted": true, "key": key})
+            let report = api.gateway.turns.delete(&key).await?;
+            json!({"deleted": true, "key": report.key, "engines": report.engines})
         }
         (SessionOp::Context, "GET" | "HEAD") => context(&api.gateway.turns.context(&key).await?),
         (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key, &page).await?,
@@ -77,10 +77,15 @@ pub(super) async fn one(
             api.metrics.compaction(&report.engine, "manual", outcome);
             compacted(&report)
         }
+        (SessionOp::Reset, "POST") => {
+            body::optional_object(&headers, body, COMPACT_BODY).await?;
+            let report = api.gateway.turns.reset(&key).await?;
+            json!({"reset": true, "key": report.key, "engines": report.engines})
+        }
         (op, _) => {
             let allow = match op {
                 SessionOp::Whole => "GET, HEAD, DELETE",
-                SessionOp::Compact => "POST",
+                SessionOp::Compact | SessionOp::Reset => "POST",
                 SessionOp::Context | SessionOp::Turns => "GET, HEAD",
             };
             return Err(ApiError::Method { method: method.to_string(), path: uri.path().to_owned(), allow });

@@ -186,6 +186,30 @@ pub enum SessionsCommand {
         #[arg(value_name = "KEY")]
         key: String,
     },
+    /// Show the turns of a session, newest first: who served, what it took, and why another did not
+    Turns {
+        /// Key of the session
+        #[arg(value_name = "KEY")]
+        key: String,
+        /// Most turns to show
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// Only turns before this one
+        #[arg(long, value_name = "TURN")]
+        before: Option<String>,
+    },
+    /// Begin a session anew under its key; its history stays as another branch
+    Reset {
+        /// Key of the session
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
+    /// Delete a session with everything that hangs on it
+    Delete {
+        /// Key of the session
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
     /// Replace the older part of a session's history by a summary
     Compact {
         /// Key of the session

@@ -59,6 +59,11 @@ impl Door {
         self.whole(Method::POST, path, headers, Some(body)).await
     }
 
+    /// DELETE, a JSON document.
+    pub async fn delete(&self, path: &str) -> Result<Value, CliError> {
+        self.whole(Method::DELETE, path, &[], None).await
+    }
+
     /// POST, an event stream.
     pub async fn stream(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Result<Streamed, CliError> {
         let response = self.send(Method::POST, path, headers, Some(body)).await?;

@@ -12,16 +12,25 @@ const TEXT: usize = 100;
 
 pub(super) async fn run(context: &Context, command: SessionsCommand) -> Result<Verdict, CliError> {
     let out = context.out;
-    // Only a question about the prompt, or a summary, needs an engine; else no line of a library has to run.
+    // Where nothing is asked of an engine, no line of a library has to run.
     let house = match command {
-        SessionsCommand::List { .. } | SessionsCommand::Show { .. } => context.open_store().await?,
-        SessionsCommand::Context { .. } | SessionsCommand::Compact { .. } => Some(context.open().await?),
+        SessionsCommand::List { .. } | SessionsCommand::Show { .. } | SessionsCommand::Turns { .. } => {
+            context.open_store().await?
+        }
+        // Engines are asked, or told.
+        SessionsCommand::Context { .. }
+        | SessionsCommand::Compact { .. }
+        | SessionsCommand::Reset { .. }
+        | SessionsCommand::Delete { .. } => Some(context.open().await?),
     };
     let Some(house) = house else { return nothing_stored(&out, &command) };
     let outcome = match &command {
         SessionsCommand::List { limit } => list(&out, &house, *limit).await,
         SessionsCommand::Show { key } => show(&out, &house, key).await,
         SessionsCommand::Context { key } => self::context(&out, &house, key).await,
+        SessionsCommand::Turns { key, limit, before } => turns(&out, &house, key, *limit, before.as_deref()).await,
+        SessionsCommand::Reset { key } => reset(&out, &house, key).await,
+        SessionsCommand::Delete { key } => delete(&out, &house, key).await,
         SessionsCommand::Compact { key, focus } => compact(&out, &house, key, focus.as_deref()).await,
     };
     house.close().await;
@@ -30,7 +39,9 @@ pub(super) async fn run(context: &Context, command: SessionsCommand) -> Result<V
 
 fn nothing_stored(out: &Out, command: &SessionsCommand) -> Result<Verdict, CliError> {
     match command {
-        SessionsCommand::Show { key } => Err(CliError::Unknown { what: "session", name: key.clone(), near: None }),
+        SessionsCommand::Show { key } | SessionsCommand::Turns { key, .. } => {
+            Err(CliError::Unknown { what: "session", name: key.clone(), near: None })
+        }
         _ => {
             if out.is_json() {
                 out.document(&json!({"sessions": []}));
@@ -140,6 +151,85 @@ pub(super) async fn context(out: &Out, house: &House<'_>, key: &str) -> Result<(
         .collect();
     out.table(&["entry", "role", "tokens", "model", "why", "text"], &rows);
     Ok(())
+}
+
+async fn turns(out: &Out, house: &House<'_>, key: &str, limit: usize, before: Option<&str>) -> Result<(), CliError> {
+    let before = before.map(|turn| format!("&before={}", segment(turn))).unwrap_or_default();
+    let document = house.door.get(&format!("/api/sessions/{}/turns?limit={limit}{before}", segment(key))).await?;
+    if out.is_json() {
+        out.document(&document);
+        return Ok(());
+    }
+    let rows: Vec<Vec<Cell>> = array(&document, "turns").map(turn_row).collect();
+    if rows.is_empty() {
+        out.aside("no turns");
+        return Ok(());
+    }
+    out.table(&["turn", "begun", "outcome", "engine", "tokens", "ms", "hooks", "remarks"], &rows);
+    if document.get("more").and_then(Value::as_bool) == Some(true) {
+        let last = array(&document, "turns").last().map(|turn| text(turn, "turn_id")).unwrap_or_default();
+        out.aside(&format!("there are older ones: --before {last}"));
+    }
+    Ok(())
+}
+
+fn turn_row(turn: &Value) -> Vec<Cell> {
+    let degraded = text(turn, "degraded");
+    let engine = match degraded {
+        "" => text(turn, "engine").into(),
+        code => Cell::toned(format!("{} ({code})", text(turn, "engine")), Tone::Warn),
+    };
+    let took = number(turn, "ended_ms").saturating_sub(number(turn, "started_ms"));
+    let hooks: Vec<String> = array(turn, "hooks")
+        .map(|call| match call.get("took_us").and_then(Value::as_u64) {
+            Some(us) => format!("{} {:.1}", text(call, "hook"), us as f64 / 1e3),
+            None => format!("{} hung", text(call, "hook")),
+        })
+        .collect();
+    let said = |name: &'static str, words: fn(&Value) -> String| array(turn, name).map(words).collect::<Vec<_>>();
+    let mut remarks = said("passed", |passed| {
+        format!("{} passed over ({}): {}", text(passed, "engine"), text(passed, "code"), text(passed, "reason"))
+    });
+    remarks.extend(said("ladder", |step| {
+        format!("{} {} → {}", text(step, "step"), count(number(step, "before")), count(number(step, "after")))
+    }));
+    remarks.extend(turn.get("error").and_then(Value::as_str).map(str::to_owned));
+    vec![
+        text(turn, "turn_id").into(),
+        moment(turn.get("started_ms").and_then(Value::as_i64).unwrap_or(0)).into(),
+        text(turn, "outcome").into(),
+        engine,
+        format!("{}/{}", count(number(&turn["tokens"], "prompt")), count(number(&turn["tokens"], "limit"))).into(),
+        if number(turn, "ended_ms") == 0 { "".into() } else { count(took).into() },
+        short(&hooks.join(", "), TEXT).into(),
+        short(&remarks.join("; "), TEXT * 2).into(),
+    ]
+}
+
+async fn reset(out: &Out, house: &House<'_>, key: &str) -> Result<(), CliError> {
+    let report = house.door.post(&format!("/api/sessions/{}/reset", segment(key)), &[], &json!({})).await?;
+    ended(out, &report, "begun anew; its history stays as another branch");
+    Ok(())
+}
+
+async fn delete(out: &Out, house: &House<'_>, key: &str) -> Result<(), CliError> {
+    let report = house.door.delete(&format!("/api/sessions/{}", segment(key))).await?;
+    ended(out, &report, "deleted");
+    Ok(())
+}
+
+fn ended(out: &Out, report: &Value, what: &str) {
+    if out.is_json() {
+        out.document(report);
+        return;
+    }
+    out.line(&format!("{}: {what}", short(text(report, "key"), TEXT)));
+    for engine in array(report, "engines") {
+        match engine.get("reason").and_then(Value::as_str) {
+            None => out.line(&format!("  {} was told", text(engine, "engine"))),
+            Some(reason) => out.line(&format!("  {} was not told: {reason}", text(engine, "engine"))),
+        }
+    }
 }
 
 async fn compact(out: &Out, house: &House<'_>, key: &str, focus: Option<&str>) -> Result<(), CliError> {

@@ -83,6 +83,13 @@ impl Lease {
         }
     }
 
+    /// A lease of one engine, whatever the slot's value: for what concerns that engine alone.
+    pub fn only(engine: EngineRef) -> Lease {
+        let mut lease = Lease::empty(engine.id(), true);
+        lease.push(engine);
+        lease
+    }
+
     /// A candidate that cannot serve. Those behind the first that can are left out silently but for the record.
     pub(crate) fn skip(&mut self, passed: Passed) {
         if self.candidates.is_empty() {

@@ -267,8 +267,22 @@ pub enum Write {
         /// Scope.
         scope: EngineScope,
     },
-    /// Removes a session with everything that hangs on it.
+    /// Removes a session with everything that hangs on it. It is gone at once; the space that a large one took is freed later,
+    /// in parts, between other writes.
     DeleteSession {
+        /// Session.
+        session: SessionRow,
+    },
+    /// Begins a session anew: an empty active branch (the old one stays in the tree), a new generation, and nothing handed over
+    /// to any engine. Of what engines keep of the session a first part goes; the rest with [`Write::DropScopePart`].
+    ResetSession {
+        /// Session.
+        session: SessionRow,
+        /// New generation, greater than the one before.
+        generation: u64,
+    },
+    /// Drops a part of what engines keep of a session, of bounded size: submit it while [`Store::scope_is_left`].
+    DropScopePart {
         /// Session.
         session: SessionRow,
     },
@@ -442,6 +456,10 @@ pub trait Store: Send + Sync + 'static {
     fn outbox(&self, session: Option<SessionRow>) -> Result<Vec<OutboxRow>, StoreError>;
     /// Last entry handed over to an engine, or 0.
     fn handed_over(&self, engine: &str, session: SessionRow) -> Result<EntryId, StoreError>;
+    /// Ids of the engines that know of a session: that served it, were given entries of it, or keep something of it. In order.
+    fn engines_of(&self, session: SessionRow) -> Result<Vec<String>, StoreError>;
+    /// True while a reset has not dropped all that engines kept of a session.
+    fn scope_is_left(&self, session: SessionRow) -> Result<bool, StoreError>;
     /// Turn record of an idempotency key.
     fn turn_by_key(&self, session: SessionRow, idempotency_key: &str) -> Result<Option<TurnRecord>, StoreError>;
     /// Turn records of a session, newest first.

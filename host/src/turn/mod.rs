@@ -22,6 +22,7 @@ mod compact;
 mod context;
 mod converse;
 mod drive;
+mod ended;
 mod error;
 mod factory;
 mod house;
@@ -50,6 +51,7 @@ mod written;
 #[cfg(test)]
 mod tests;
 
+pub use ended::{EndReport, ToldEngine};
 pub use error::TurnError;
 pub use maintenance::{LastRun, MaintenanceState, MaintenanceStatus};
 pub use request::{
@@ -162,15 +164,27 @@ impl Turns {
         turns::page(&self.house, key, before, limit).await
     }
 
-    /// Deletes a session with everything that hangs on it; the engine that serves it is told first.
+    /// Deletes a session with everything that hangs on it; every engine that knows of it is told first.
     ///
     /// # Errors
     ///
     /// [`TurnError::NoSession`], or that the store failed.
-    pub async fn delete(&self, key: &str) -> Result<(), TurnError> {
+    pub async fn delete(&self, key: &str) -> Result<EndReport, TurnError> {
         let house = self.house.clone();
         let key = key.to_owned();
-        self.house.finish(async move { settle::delete(&house, &key).await }).await
+        self.house.finish(async move { ended::end(&house, &key, ended::End::Deleted).await }).await
+    }
+
+    /// Begins a session anew under its key: engines that know of it are told and what they kept of it is dropped, the history
+    /// stays in the tree as another branch.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`], or that the store failed.
+    pub async fn reset(&self, key: &str) -> Result<EndReport, TurnError> {
+        let house = self.house.clone();
+        let key = key.to_owned();
+        self.house.finish(async move { ended::end(&house, &key, ended::End::Reset).await }).await
     }
 
     /// Optional work of the session of this key, per engine.

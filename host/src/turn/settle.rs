@@ -3,20 +3,18 @@
 use super::TurnError;
 use super::admit::upsert;
 use super::clock::now_ms;
-use super::house::House;
 use super::lanes::LaneGuard;
 use super::maintenance::Kind;
 use super::outbox::entry_ref;
 use super::run::TurnRun;
 use super::session::is_role;
 use crate::model::{Reply, Usage};
-use crate::slot::{Hook, HookFailure, LeaseRequest, PromptCacheFacts};
+use crate::slot::{Hook, HookFailure, PromptCacheFacts};
 use crate::transcript::{
     EngineScope, Entry, EntryId, OutboxRow, OutboxState, Role, StoreError, Submission, TurnRecord, Write, stored_flags,
 };
 use engine_abi::wire::session_end;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Longest wait for the store on the reply's path.
@@ -303,30 +301,4 @@ fn usage_json(usage: &Usage) -> Value {
         "total_tokens": usage.total_tokens,
         "cached_tokens": usage.cached_tokens,
     })
-}
-
-/// Deletes a session; the engine that serves it is told first.
-pub(super) async fn delete(house: &Arc<House>, key: &str) -> Result<(), TurnError> {
-    let lane = house.lanes.enter(key).await?;
-    let session = house.open(key, false).await?;
-    let (agent, row) = {
-        let state = session.state();
-        (state.record().agent.clone(), state.record().row)
-    };
-    let lease = house.slot.lease(&LeaseRequest::turn(agent, true)).map_err(TurnError::Slot)?;
-    let run = TurnRun::operation(house.clone(), session.clone(), lease, Some(lane));
-    if run.lease.engine().has(Hook::OnSessionEnded) {
-        let facts = run.session_facts(None, None);
-        let told = run.segment(facts, false, |segment| segment.on_session_ended(session_end::DELETED)).await;
-        if let Err(failure) = told {
-            tracing::warn!(engine = failure.engine, reason = failure.reason, "an engine was not told of a deletion");
-        }
-    }
-    // What waits for a next turn of a session that is gone must not be written.
-    session.state().extra.deferred.clear();
-    let lease = Some((row, house.store.lease()));
-    let deleted = house.store.submit(Submission { lease, writes: vec![Write::DeleteSession { session: row }] });
-    tokio::time::timeout(STORE_PATIENCE, deleted.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
-    house.hot.forget(key);
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! One submission, applied inside the writer's transaction.
 
-use super::{backend, codec, engine};
+use super::purge::What;
+use super::{backend, codec, engine, purge};
 use crate::transcript::{
     Entry, LeaseToken, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError, Submission, TurnRecord, Write,
 };
@@ -76,6 +77,8 @@ fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken
         Write::EngineBatch { engine, scope, ops } => engine::batch(conn, engine, *scope, ops),
         Write::EngineDropScope { engine, scope } => engine::drop_scope(conn, engine.as_deref(), *scope),
         Write::DeleteSession { session } => delete_session(conn, *session),
+        Write::ResetSession { session, generation } => reset_session(conn, *session, *generation),
+        Write::DropScopePart { session } => purge::part(conn, *session, What::Scope).map(|_| ()),
     }
 }
 
@@ -192,17 +195,24 @@ fn turn(conn: &Connection, record: &TurnRecord) -> Result<(), StoreError> {
 
 fn delete_session(conn: &Connection, session: SessionRow) -> Result<(), StoreError> {
     let row = session as i64;
-    for sql in [
-        "DELETE FROM entries WHERE session = ?1",
-        "DELETE FROM frozen WHERE session = ?1",
-        "DELETE FROM turns WHERE session = ?1",
-        "DELETE FROM outbox WHERE session = ?1",
-        "DELETE FROM handed WHERE session = ?1",
-        "DELETE FROM engine_kv WHERE scope = ?1",
-    ] {
-        run(conn, sql, [row])?;
-    }
-    one(run(conn, "DELETE FROM sessions WHERE row = ?1", [row])?, "session")
+    forget_handing_over(conn, row)?;
+    one(run(conn, "DELETE FROM sessions WHERE row = ?1", [row])?, "session")?;
+    // Of a small session that is all; of a large one the writer takes the rest away later.
+    purge::part(conn, session, What::Session).map(|_| ())
+}
+
+/// A new beginning: an empty branch, a new generation, and engines that were given nothing.
+fn reset_session(conn: &Connection, session: SessionRow, generation: u64) -> Result<(), StoreError> {
+    let row = session as i64;
+    forget_handing_over(conn, row)?;
+    let sql = "UPDATE sessions SET head = 0, generation = max(generation, ?2) WHERE row = ?1";
+    one(run(conn, sql, (row, generation as i64))?, "session")?;
+    purge::part(conn, session, What::Scope).map(|_| ())
+}
+
+fn forget_handing_over(conn: &Connection, row: i64) -> Result<(), StoreError> {
+    run(conn, "DELETE FROM outbox WHERE session = ?1", [row])?;
+    run(conn, "DELETE FROM handed WHERE session = ?1", [row]).map(|_| ())
 }
 
 pub(super) fn state_code(state: OutboxState) -> i64 {

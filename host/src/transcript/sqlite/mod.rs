@@ -8,6 +8,7 @@
 //! | [`writer`] | the thread that commits; group commit |
 //! | [`apply`] | one submission inside a transaction; the fence of leases |
 //! | [`engine`] | the engines' keys and values |
+//! | [`purge`] | what a deleted session leaves, taken away in parts |
 //! | [`checkpoint`] | copying the log off the reply path |
 //! | [`reader`] | the pool and the queries |
 //! | [`codec`] | an entry's body in its row |
@@ -21,6 +22,7 @@ mod codec;
 mod engine;
 mod ids;
 mod lock;
+mod purge;
 mod reader;
 mod schema;
 #[cfg(test)]
@@ -164,6 +166,14 @@ impl Store for SqliteStore {
 
     fn handed_over(&self, engine: &str, session: SessionRow) -> Result<EntryId, StoreError> {
         self.readers.with(|conn| reader::handed_over(conn, engine, session))
+    }
+
+    fn engines_of(&self, session: SessionRow) -> Result<Vec<String>, StoreError> {
+        self.readers.with(|conn| reader::engines_of(conn, session))
+    }
+
+    fn scope_is_left(&self, session: SessionRow) -> Result<bool, StoreError> {
+        self.readers.with(|conn| purge::is_left(conn, session, purge::What::Scope))
     }
 
     fn turn_by_key(&self, session: SessionRow, idempotency_key: &str) -> Result<Option<TurnRecord>, StoreError> {

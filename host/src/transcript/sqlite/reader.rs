@@ -207,6 +207,21 @@ pub(super) fn handed_over(conn: &Connection, engine: &str, session: SessionRow) 
     Ok(found.unwrap_or(0) as u64)
 }
 
+/// The keys of a scope lie engine by engine, so one step of the index for each engine is enough.
+pub(super) fn engines_of(conn: &Connection, session: SessionRow) -> Result<Vec<String>, StoreError> {
+    let sql = "WITH RECURSIVE keeping(engine) AS (
+                   SELECT min(engine) FROM engine_kv WHERE scope = ?1
+                   UNION ALL
+                   SELECT (SELECT min(engine) FROM engine_kv WHERE scope = ?1 AND engine > keeping.engine)
+                   FROM keeping WHERE keeping.engine IS NOT NULL)
+               SELECT engine FROM keeping WHERE engine IS NOT NULL
+               UNION SELECT engine FROM handed WHERE session = ?1
+               UNION SELECT engine FROM outbox WHERE session = ?1
+               UNION SELECT engine FROM turns WHERE session = ?1 AND engine <> ''
+               ORDER BY 1";
+    all(conn, sql, [session as i64], |row| row.get(0))
+}
+
 const TURN_COLUMNS: &str =
     "turn_id, session, admitted, terminal, idempotency_key, engine, degraded, detail, started_ms, ended_ms";
 

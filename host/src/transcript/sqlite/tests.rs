@@ -233,6 +233,70 @@ fn a_deleted_session_takes_everything_along_and_stays_deleted() {
 }
 
 #[test]
+fn a_large_session_is_gone_at_once_and_its_space_is_freed_in_parts_over_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let (record, head) = conversation(&*store, "large", 2_600);
+    let (other, other_head) = conversation(&*store, "small", 2);
+    let scope = EngineScope::Session(record.row);
+    let ops = (0..1_200).map(|n| EngineOp::Put(format!("k{n}").into_bytes(), b"v".to_vec())).collect();
+    submit(&*store, vec![Write::EngineBatch { engine: "e".into(), scope, ops }]).unwrap();
+    submit(&*store, vec![Write::DeleteSession { session: record.row }]).unwrap();
+    assert_eq!(store.session("large").unwrap(), None);
+    assert!(store.engines_of(record.row).unwrap().iter().all(|engine| engine == "e"));
+    // Whatever was left when it closed goes after it is opened again.
+    store.close();
+    let store = open(dir.path()).unwrap();
+    let until = deadline();
+    loop {
+        let left = !store.heads(record.row).unwrap().is_empty()
+            || !store.engine_scan("e", scope, b"", None, 1).unwrap().is_empty();
+        if !left {
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "something of a deleted session stays");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(store.branch(record.row, head).is_err());
+    assert_eq!(store.branch(other.row, other_head).unwrap().len(), 2);
+}
+
+#[test]
+fn a_reset_session_is_empty_for_engines_and_its_old_branch_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let (record, head) = conversation(&*store, "a", 3);
+    let scope = EngineScope::Session(record.row);
+    let ops = (0..1_200).map(|n| EngineOp::Put(format!("k{n}").into_bytes(), b"v".to_vec())).collect();
+    submit(
+        &*store,
+        vec![
+            Write::EngineBatch { engine: "keeper".into(), scope, ops },
+            Write::HandedOver { engine: "given".into(), session: record.row, entry: head },
+            Write::Outbox(outbox_row("k", record.row, head, head, OutboxState::Ready)),
+            Write::Turn(turn("t", record.row, None)),
+        ],
+    )
+    .unwrap();
+    let known = store.engines_of(record.row).unwrap();
+    assert!(["keeper", "given"].iter().all(|engine| known.iter().any(|id| id == engine)), "{known:?}");
+
+    submit(&*store, vec![Write::ResetSession { session: record.row, generation: record.generation + 1 }]).unwrap();
+    let mut parts = 0;
+    while store.scope_is_left(record.row).unwrap() {
+        submit(&*store, vec![Write::DropScopePart { session: record.row }]).unwrap();
+        parts += 1;
+    }
+    assert!(parts >= 1, "it went in one piece");
+    assert!(store.engine_scan("keeper", scope, b"", None, 1).unwrap().is_empty());
+    let found = store.session("a").unwrap().unwrap();
+    assert_eq!((found.head, found.generation, found.entries), (0, record.generation + 1, 3));
+    assert_eq!(store.handed_over("given", record.row).unwrap(), 0);
+    assert!(store.outbox(Some(record.row)).unwrap().is_empty());
+    assert_eq!(store.branch(record.row, head).unwrap().len(), 3);
+}
+
+#[test]
 fn the_tree_cannot_be_broken() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();
@@ -340,6 +404,13 @@ fn turns_are_replaced_by_id_and_found_by_their_newest_key() {
     submit(&*store, vec![Write::Turn(turn("3", 1, Some("k"))), Write::Turn(retried.clone())]).unwrap();
     let ids: Vec<_> = store.turns(1, 2).unwrap().into_iter().map(|t| t.turn_id).collect();
     assert_eq!(ids, ["3", "2"]);
+    let ids: Vec<_> = store.turns_before(1, Some("3"), 9).unwrap().into_iter().map(|t| t.turn_id).collect();
+    assert_eq!(ids, ["2", "1"]);
+    let value = serde_json::json!({"timings": [1]});
+    let detail =
+        |turn_id: &str| Write::TurnDetail { session: 1, turn_id: turn_id.into(), name: "notes", value: value.clone() };
+    submit(&*store, vec![detail("2"), detail("none")]).unwrap();
+    assert_eq!(store.turns_before(1, Some("3"), 1).unwrap()[0].detail["notes"], value);
     assert_eq!(store.turn_by_key(1, "k").unwrap(), Some(retried));
     assert_eq!(store.turn_by_key(2, "k").unwrap(), None);
 }

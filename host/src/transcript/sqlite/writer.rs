@@ -10,18 +10,21 @@
 
 use super::checkpoint::Gate;
 use super::ids::Ids;
-use super::{apply, backend, engine};
-use crate::transcript::{EngineOp, Entry, EntryBody, StoreError, Submission, Write};
+use super::{apply, backend, engine, purge};
+use crate::transcript::{EngineOp, Entry, EntryBody, SessionRow, StoreError, Submission, Write};
 use rusqlite::Connection;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use tokio::sync::oneshot;
 
 /// Most submissions in one commit: bounds how long the first of them waits.
 const BATCH: usize = 256;
 /// Most bytes in one commit, about.
 const BATCH_BYTES: usize = 8 << 20;
+/// A busy store takes a part of what was deleted away after so many commits.
+const PURGE_EVERY: u32 = 32;
 /// Pages that a submission touches whatever its size: the ends of the tables and indexes.
 const PAGES: usize = 4;
 
@@ -55,15 +58,29 @@ pub(super) struct Writer {
 impl Writer {
     /// Body of the thread. Ends at [`Job::Close`] or when nobody can submit any more.
     pub(super) fn run(mut self) {
+        let mut leaving = purge::resume(&mut self.conn).unwrap_or_else(|error| {
+            tracing::warn!(%error, "what deleted sessions left could not be looked up");
+            VecDeque::new()
+        });
+        let mut busy = 0;
         if let Err(error) = engine::drop_orphans(&mut self.conn, self.ids.sessions.first) {
             tracing::warn!(%error, "what ephemeral sessions left in the engines' store could not be dropped");
         }
         let mut batch = Vec::new();
         let mut open = true;
         while open {
-            match self.jobs.recv() {
-                Ok(Job::Submit(submission, reply)) => batch.push((submission, reply)),
-                Ok(Job::Close) | Err(_) => break,
+            let next = match self.jobs.try_recv() {
+                Err(TryRecvError::Empty) if !leaving.is_empty() => {
+                    self.purge(&mut leaving);
+                    continue;
+                }
+                Err(TryRecvError::Empty) => self.jobs.recv().ok(),
+                Err(TryRecvError::Disconnected) => None,
+                Ok(job) => Some(job),
+            };
+            match next {
+                Some(Job::Submit(submission, reply)) => batch.push((submission, reply)),
+                Some(Job::Close) | None => break,
             }
             let mut bytes = batch.first().map_or(0, |(submission, _)| weight(submission));
             while batch.len() < BATCH && bytes < BATCH_BYTES {
@@ -82,11 +99,39 @@ impl Writer {
             self.gate.enter();
             let results = self.commit(&batch);
             self.gate.leave((batch.len() * PAGES + bytes / 4096) as u64);
-            for ((_, reply), result) in batch.drain(..).zip(results) {
+            busy += 1;
+            if busy % PURGE_EVERY == 0 && !leaving.is_empty() {
+                // A store that is never idle frees what was deleted all the same.
+                self.purge(&mut leaving);
+            }
+            for ((submission, reply), result) in batch.drain(..).zip(results) {
+                if result.is_ok() {
+                    leaving.extend(submission.writes.iter().filter_map(deleted));
+                }
                 let counter = if result.is_ok() { &self.counters.submissions } else { &self.counters.refused };
                 counter.fetch_add(1, Ordering::Relaxed);
                 // Nobody may wait for it any more; the writes stand all the same.
                 let _ = reply.send(result);
+            }
+        }
+    }
+
+    /// Takes a part of the first of the deleted sessions away.
+    fn purge(&mut self, leaving: &mut VecDeque<SessionRow>) {
+        let Some(session) = leaving.front().copied() else { return };
+        self.gate.enter();
+        let done = self.conn.transaction().map_err(backend).and_then(|part| {
+            let last = purge::part(&part, session, purge::What::Session)?;
+            part.commit().map_err(backend)?;
+            Ok(last)
+        });
+        self.gate.leave(purge::PART as u64);
+        match done {
+            Ok(false) => {}
+            Ok(true) => drop(leaving.pop_front()),
+            Err(error) => {
+                tracing::warn!(%error, session, "what a deleted session left is taken away at the next start");
+                leaving.pop_front();
             }
         }
     }
@@ -136,6 +181,14 @@ impl Writer {
         self.ids.extended(extended);
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         Ok(results)
+    }
+}
+
+/// The session that a write deletes.
+fn deleted(write: &Write) -> Option<SessionRow> {
+    match write {
+        Write::DeleteSession { session } => Some(*session),
+        _ => None,
     }
 }
 
