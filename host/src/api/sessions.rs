@@ -129,6 +129,9 @@ async fn show(api: &Api, key: String, page: &Page) -> Result<Value, ApiError> {
     let start = end.saturating_sub(limit);
     let mut shown = session(&record, &heads, &branch[start..end], start > 0);
     if let Value::Object(fields) = &mut shown {
+        if let Some(catch_up) = api.gateway.turns.catch_up(&record.key) {
+            fields.insert("catchUp".into(), json!(catch_up));
+        }
         fields.insert("maintenance".into(), json!(api.gateway.turns.session_maintenance(&record.key)));
     }
     Ok(shown)

@@ -62,6 +62,9 @@ pub struct Metrics {
     tokens: Counters<1>,
     compactions: Counters<3>,
     maintenance: Counters<2>,
+    completions: Counters<2>,
+    completion_tokens: Counters<2>,
+    catch_ups: Gauge,
     maintenance_seconds: Histogram,
     maintenance_queued: Gauge,
     maintenance_running: Gauge,
@@ -106,6 +109,9 @@ impl Metrics {
             tokens: Family::default(),
             compactions: Family::default(),
             maintenance: Family::default(),
+            completions: Family::default(),
+            completion_tokens: Family::default(),
+            catch_ups: Gauge::default(),
             maintenance_seconds: long(),
             maintenance_queued: Gauge::default(),
             maintenance_running: Gauge::default(),
@@ -143,6 +149,9 @@ impl Metrics {
         );
         r.register("tokens", "Tokens as the provider counted them, by kind", self.tokens.clone());
         r.register("compactions", "Compactions, by maker, trigger and outcome", self.compactions.clone());
+        r.register("llm_completions", "Completions that engines asked for, by outcome", self.completions.clone());
+        r.register("llm_completion_tokens", "Tokens of these, by kind", self.completion_tokens.clone());
+        r.register("catch_ups_running", "Engines that read what they missed", self.catch_ups.clone());
         r.register("maintenance", "Background runs of engines, by outcome", self.maintenance.clone());
         r.register_with_unit(
             "maintenance",
@@ -216,6 +225,21 @@ impl Metrics {
         self.compactions
             .get_or_create(&[("by", by.into()), ("trigger", trigger.into()), ("outcome", outcome.into())])
             .inc();
+    }
+
+    /// A completion that an engine asked for ended.
+    pub fn completion(&self, engine: &str, outcome: &str) {
+        self.completions.get_or_create(&[("engine", engine.into()), ("outcome", outcome.into())]).inc();
+    }
+
+    /// Tokens of it; `kind` is "input" or "output".
+    pub fn completion_tokens(&self, engine: &str, kind: &str, number: u64) {
+        self.completion_tokens.get_or_create(&[("engine", engine.into()), ("kind", kind.into())]).inc_by(number);
+    }
+
+    /// Counts a catch-up as running until the guard is dropped.
+    pub fn catching_up(&self) -> InFlight {
+        InFlight::new(&self.catch_ups)
     }
 
     /// A background run of an engine ended: "succeeded", "failed", "gave-way", "cancelled" or "skipped".

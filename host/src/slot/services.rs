@@ -52,6 +52,19 @@ pub enum ServiceStatus {
 }
 
 impl ServiceStatus {
+    /// The kind in one word, for a metric.
+    pub fn word(self) -> &'static str {
+        match self {
+            ServiceStatus::Failed => "failed",
+            ServiceStatus::Cancelled => "cancelled",
+            ServiceStatus::Expired => "expired",
+            ServiceStatus::Refused => "refused",
+            ServiceStatus::Invalid => "invalid",
+            ServiceStatus::NotFound => "not-found",
+            ServiceStatus::Unavailable => "unavailable",
+        }
+    }
+
     /// The wire code.
     pub fn code(self) -> u32 {
         match self {

@@ -116,6 +116,7 @@ impl TurnRun {
                 self.cancel.check()?;
                 let _ = self.move_down(&failure);
             }
+            self.follow_rewrite();
         }
         self.timed("compact", since);
         Ok(measured)

@@ -2,6 +2,7 @@
 
 use super::TurnError;
 use super::agents::{AgentRoom, AgentRooms};
+use super::catch_up::CatchUps;
 use super::clock::Clock;
 use super::lanes::Lanes;
 use super::maintenance::Maintenance;
@@ -36,6 +37,8 @@ pub(super) struct House {
     pub(super) hot: HotSessions<Memory>,
     /// Sessions with marks that wait for a next turn.
     waiting: Mutex<HashSet<Arc<str>>>,
+    /// Engines that read what they missed.
+    pub(super) catch_ups: CatchUps,
     /// Optional work after turns.
     pub(super) maintenance: Maintenance,
     pub(super) tasks: TaskTracker,
@@ -63,6 +66,7 @@ impl House {
                 move |record| Memory::new(store.clone(), record, false)
             }),
             waiting: Mutex::default(),
+            catch_ups: CatchUps::default(),
             maintenance: Maintenance::new(&config),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),

@@ -17,6 +17,7 @@
 mod admit;
 mod agents;
 mod builtin;
+mod catch_up;
 mod clock;
 mod compact;
 mod context;
@@ -51,6 +52,7 @@ mod written;
 #[cfg(test)]
 mod tests;
 
+pub use catch_up::CatchUpStatus;
 pub use ended::{EndReport, ToldEngine};
 pub use error::TurnError;
 pub use maintenance::{LastRun, MaintenanceState, MaintenanceStatus};
@@ -190,6 +192,11 @@ impl Turns {
     /// Optional work of the session of this key, per engine.
     pub fn session_maintenance(&self, key: &str) -> Vec<MaintenanceStatus> {
         self.house.maintenance.status(|session, _| session == key)
+    }
+
+    /// How far an engine has come that reads what it missed of the session of this key.
+    pub fn catch_up(&self, key: &str) -> Option<CatchUpStatus> {
+        self.house.catch_ups.status(key)
     }
 
     /// Optional work of this engine, per session.

@@ -61,6 +61,7 @@ impl TurnRun {
     }
 
     async fn assemble_with(&mut self, engine: &EngineRef, limit: u64) -> Result<Assembled, Setback> {
+        self.follow_rewrite();
         self.services.set_fence(self.admitted.first);
         let ephemeral = self.session.state().extra.ephemeral;
         if !ephemeral {
@@ -154,33 +155,26 @@ impl TurnRun {
 
     /// `bootstrap` and `maintain` on first sight of the session, and when turns passed the engine by.
     async fn take_up(&mut self, engine: &EngineRef) -> Result<(), Setback> {
-        let (due, before) = {
+        let due = {
             let state = self.session.state();
             let before = match self.admitted.first {
                 0 => state.last_message(),
                 first => state.message_before(first),
             };
-            (before != 0 && state.extra.seen.get(engine.id()).is_none_or(|seen| *seen < before), before)
+            before != 0 && state.extra.seen.get(engine.id()).is_none_or(|seen| *seen < before)
         };
         if !due {
             return Ok(());
         }
-        if engine.has(Hook::Bootstrap) || engine.has(Hook::Maintain) {
-            let since = Instant::now();
-            let facts = self.session_facts(None, None);
-            self.services.take_read_up_to();
-            self.segment(facts, false, |segment| {
-                segment.bootstrap()?;
-                segment.maintain(trigger::BOOTSTRAP, false)
-            })
-            .await
-            .map_err(Setback::Failed)?;
-            self.timed("bootstrap", since);
-            let read = self.services.take_read_up_to();
-            if read != 0 {
-                self.session.state().covered(engine.id(), read);
-            }
+        let read = self.bootstrap().await.map_err(Setback::Failed)?;
+        if read != 0 {
+            self.session.state().covered(engine.id(), read);
         }
+        // A rewrite may have given everything before the turn new ids.
+        let before = match self.admitted.first {
+            0 => self.session.state().last_message(),
+            first => self.session.state().message_before(first),
+        };
         self.session.state().extra.seen.insert(engine.id().to_owned(), before);
         Ok(())
     }

@@ -4,7 +4,8 @@ use super::builtin::{Builtin, Measured};
 use super::house::House;
 use super::llm;
 use super::outbox::entry_ref;
-use super::rewrite::rewrite;
+use super::catch_up::CatchUp;
+use super::rewrite::{rewrite, unchanged};
 use super::session::Session;
 use crate::memory::MemorySnapshot;
 use crate::slot::{
@@ -31,8 +32,12 @@ pub(super) struct TurnServices {
     fence: AtomicU64,
     /// The engine showed a cursor at or past the fence.
     fence_crossed: AtomicBool,
+    /// The branch in memory is not the stored one yet: it must not be written.
+    head_pending: AtomicBool,
     /// Last entry that was given through the cursor.
     read_up_to: AtomicU64,
+    /// The catch-up that runs.
+    catch_up: Mutex<Option<Arc<CatchUp>>>,
     /// The session's scope of an engine's store was written.
     touched_scope: AtomicBool,
     /// What the built-in compaction did for a hook that delegated.
@@ -50,7 +55,9 @@ impl TurnServices {
             session,
             fence: AtomicU64::new(0),
             fence_crossed: AtomicBool::new(false),
+            head_pending: AtomicBool::new(false),
             read_up_to: AtomicU64::new(0),
+            catch_up: Mutex::default(),
             touched_scope: AtomicBool::new(false),
             delegated: Mutex::new(None),
             trigger: AtomicU64::new(u64::from(engine_abi::wire::trigger::BUDGET)),
@@ -60,6 +67,21 @@ impl TurnServices {
 
     pub(super) fn set_fence(&self, first: EntryId) {
         self.fence.store(first, Ordering::Release);
+    }
+
+    /// First entry of the current turn; a rewrite may have moved it. 0 when there is none.
+    pub(super) fn fence(&self) -> EntryId {
+        self.fence.load(Ordering::Acquire)
+    }
+
+    /// A regeneration moves the head back only with its answer.
+    pub(super) fn set_head_pending(&self, pending: bool) {
+        self.head_pending.store(pending, Ordering::Release);
+    }
+
+    /// What the engine reads is noted in `catch_up` until it is taken away again.
+    pub(super) fn set_catch_up(&self, catch_up: Option<Arc<CatchUp>>) {
+        *self.catch_up.lock().unwrap_or_else(PoisonError::into_inner) = catch_up;
     }
 
     /// Prepares the memory section for an assembly with these tools.
@@ -93,9 +115,11 @@ impl TurnServices {
         self.delegated.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// The fence for a hook: maintenance and compaction in the middle of a turn do not see it either, since its commit brings it.
     fn fence_for(&self, hook: Hook) -> Option<EntryId> {
-        let fence = self.fence.load(Ordering::Acquire);
-        (fence != 0 && matches!(hook, Hook::Bootstrap | Hook::Assemble)).then_some(fence)
+        let fence = self.fence();
+        let fenced = matches!(hook, Hook::Bootstrap | Hook::Maintain | Hook::Compact | Hook::Assemble);
+        (fence != 0 && fenced).then_some(fence)
     }
 
     fn scope_of(&self, engine_scope: bool) -> EngineScope {
@@ -143,7 +167,11 @@ impl TurnServices {
         let state = self.session.state();
         let page = self.page(state.record(), state.branch(), request, fence)?;
         if let Some(last) = page.entries.last() {
-            self.read_up_to.fetch_max(last.head.id, Ordering::AcqRel);
+            let before = self.read_up_to.fetch_max(last.head.id, Ordering::AcqRel);
+            let catch_up = self.catch_up.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(catch_up) = &*catch_up {
+                catch_up.read(page.entries.iter().filter(|entry| entry.head.id > before).count());
+            }
         }
         Ok(page)
     }
@@ -159,12 +187,30 @@ impl TurnServices {
             return Err(refused("another session needs the grant sessions in the plugin's entry"));
         }
         let missing = CursorPage { outcome: cursor_outcome::MISSING, ..CursorPage::default() };
-        let Some(record) = self.house.store.session(key).map_err(store_error)? else { return Ok(missing) };
-        if record.agent != scope.session.agent {
+        // Kept in memory like a session in use, so that the next page costs what it holds.
+        let Some(other) = self.house.hot.load(&*self.house.store, key).map_err(store_error)? else {
+            return Ok(missing);
+        };
+        let other = other.lock();
+        if !other.is_stored() || other.record().agent != scope.session.agent {
             return Ok(missing);
         }
-        let branch = self.house.store.branch(record.row, record.head).map_err(store_error)?;
-        self.page(&record, &Branch::from_entries(branch), request, None)
+        self.page(other.record(), other.branch(), request, None)
+    }
+
+    /// Counts a completion for an engine.
+    fn count_completion(&self, engine: &str, outcome: &Result<LlmResponse, ServiceError>) {
+        let Some(metrics) = &self.house.metrics else { return };
+        match outcome {
+            Ok(response) => {
+                metrics.completion(engine, "ok");
+                let kinds = [("input", response.input_tokens), ("output", response.output_tokens)];
+                for (kind, tokens) in kinds {
+                    metrics.completion_tokens(engine, kind, tokens.unwrap_or(0));
+                }
+            }
+            Err(error) => metrics.completion(engine, error.status.word()),
+        }
     }
 
     /// Runs `work` on the runtime while this thread, an engine's, waits for it: no longer than the hook may.
@@ -243,7 +289,9 @@ impl HostServices for TurnServices {
             return Err(refused("another model needs the grant llm-model-override in the plugin's entry"));
         }
         let call = llm::complete(self.session.agent.model.clone(), request, scope.session.agent.clone());
-        self.wait(scope, call)?
+        let outcome = self.wait(scope, call).and_then(|answer| answer);
+        self.count_completion(scope.engine_id, &outcome);
+        outcome
     }
 
     fn delegate_compaction(&self, scope: &CallScope<'_>, args: CompactArgs) -> Result<CompactOutput, ServiceError> {
@@ -277,10 +325,22 @@ impl HostServices for TurnServices {
     }
 
     fn rewrite(&self, scope: &CallScope<'_>, replacements: Vec<Replacement>) -> Result<MaintainOutput, ServiceError> {
-        if matches!(scope.hook, Hook::Bootstrap | Hook::Assemble) {
-            return Err(refused("the transcript cannot be rewritten while a turn is being prepared"));
+        if !matches!(scope.hook, Hook::Maintain | Hook::AfterTurn) {
+            return Err(refused("the transcript is rewritten in maintain, which follows every other hook"));
         }
-        rewrite(&self.house, &self.session, replacements, scope.deadline).map_err(store_error)
+        if self.head_pending.load(Ordering::Acquire) {
+            return Ok(unchanged("the last answer is being made anew").output);
+        }
+        let fence = self.fence();
+        let current = (fence != 0).then_some(fence);
+        let done = rewrite(&self.house, &self.session, replacements, current, scope.deadline)?;
+        if let Some(moved) = done.renamed.get(&fence) {
+            self.set_fence(*moved);
+        }
+        if let Some(moved) = done.renamed.get(&self.read_up_to.load(Ordering::Acquire)) {
+            self.read_up_to.fetch_max(*moved, Ordering::AcqRel);
+        }
+        Ok(done.output)
     }
 
     fn list_sessions(
