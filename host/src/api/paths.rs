@@ -12,6 +12,8 @@ pub(super) enum SessionOp {
     Compact,
     Reset,
     Turns,
+    /// What waits to be handed over, and the operator's hand on it.
+    Repair,
 }
 
 /// Reads what comes behind `/api/sessions/`, as it came. `None` when there is no key, or the encoding is broken.
@@ -21,6 +23,7 @@ pub(super) fn session(rest: &str) -> Option<(String, SessionOp)> {
         Some((key, "compact")) => (key, SessionOp::Compact),
         Some((key, "reset")) => (key, SessionOp::Reset),
         Some((key, "turns")) => (key, SessionOp::Turns),
+        Some((key, "repair")) => (key, SessionOp::Repair),
         _ => (rest, SessionOp::Whole),
     };
     let key = decoded(key)?;
@@ -56,6 +59,7 @@ pub(super) fn label(path: &str) -> &'static str {
         Some((_, SessionOp::Compact)) => "/api/sessions/{key}/compact",
         Some((_, SessionOp::Reset)) => "/api/sessions/{key}/reset",
         Some((_, SessionOp::Turns)) => "/api/sessions/{key}/turns",
+        Some((_, SessionOp::Repair)) => "/api/sessions/{key}/repair",
         None if path.starts_with("/api/engines/") => "/api/engines/{id}",
         None if path.starts_with("/v1/models/") => "/v1/models/{id}",
         None => "other",

@@ -4,7 +4,7 @@ use super::body;
 use super::paths::{self, SessionOp};
 use super::{Api, ApiError};
 use crate::transcript::{Entry, EntryBody, EntryId, SessionRecord, Store, StoreError};
-use crate::turn::{CompactReport, ContextReport};
+use crate::turn::{CompactReport, ContextReport, RepairAction, RepairRequest};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, State};
@@ -17,8 +17,8 @@ use std::sync::Arc;
 const MOST: usize = 1_000;
 /// Rows of an answer that names no number.
 const USUAL: usize = 100;
-/// A compaction is asked for in a small body.
-const COMPACT_BODY: usize = 64 * 1024;
+/// Operations on a session are asked for in a small body.
+const SMALL_BODY: usize = 64 * 1024;
 
 /// Which part of a list is asked for.
 #[derive(Debug, Default, Deserialize)]
@@ -66,7 +66,7 @@ pub(super) async fn one(
         (SessionOp::Context, "GET" | "HEAD") => context(&api.gateway.turns.context(&key).await?),
         (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key, &page).await?,
         (SessionOp::Compact, "POST") => {
-            let asked = body::optional_object(&headers, body, COMPACT_BODY).await?;
+            let asked = body::optional_object(&headers, body, SMALL_BODY).await?;
             let focus = match asked.get("focus") {
                 None | Some(Value::Null) => None,
                 Some(Value::String(focus)) => Some(focus.clone()).filter(|focus| !focus.trim().is_empty()),
@@ -78,14 +78,20 @@ pub(super) async fn one(
             compacted(&report)
         }
         (SessionOp::Reset, "POST") => {
-            body::optional_object(&headers, body, COMPACT_BODY).await?;
+            body::optional_object(&headers, body, SMALL_BODY).await?;
             let report = api.gateway.turns.reset(&key).await?;
             json!({"reset": true, "key": report.key, "engines": report.engines})
+        }
+        (SessionOp::Repair, "POST") => {
+            let asked = body::optional_object(&headers, body, SMALL_BODY).await?;
+            let report = api.gateway.turns.repair(&key, repair(&asked)?).await?;
+            serde_json::to_value(report)
+                .map_err(|cause| ApiError::Internal(format!("the repair cannot be shown: {cause}")))?
         }
         (op, _) => {
             let allow = match op {
                 SessionOp::Whole => "GET, HEAD, DELETE",
-                SessionOp::Compact | SessionOp::Reset => "POST",
+                SessionOp::Compact | SessionOp::Reset | SessionOp::Repair => "POST",
                 SessionOp::Context | SessionOp::Turns => "GET, HEAD",
             };
             return Err(ApiError::Method { method: method.to_string(), path: uri.path().to_owned(), allow });
@@ -171,6 +177,30 @@ fn row(entry: &Entry) -> Value {
 async fn turns(api: &Api, key: String, page: &Page) -> Result<Value, ApiError> {
     let found = api.gateway.turns.turns(&key, page.before.clone(), page.limit()).await?;
     Ok(json!({"key": key, "turns": found.turns, "more": found.more}))
+}
+
+/// What a body asks of the outbox: `{"action": "retry" | "drop", "engine", "turn", "waiting", "dryRun"}`, all of it optional.
+fn repair(asked: &serde_json::Map<String, Value>) -> Result<RepairRequest, ApiError> {
+    let text = |name: &'static str| match asked.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(ApiError::invalid(format!("{name} is not a text"), name)),
+    };
+    let flag = |name: &'static str| match asked.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(_) => Err(ApiError::invalid(format!("{name} is not true or false"), name)),
+    };
+    let action = match text("action")?.as_deref() {
+        None | Some("list") => RepairAction::List,
+        Some("retry") => RepairAction::Retry,
+        Some("drop") => RepairAction::Drop,
+        Some(other) => {
+            return Err(ApiError::invalid(format!("action is {other:?}, not list, retry or drop"), "action"));
+        }
+    };
+    let (engine, turn) = (text("engine")?, text("turn")?);
+    Ok(RepairRequest { action, engine, turn, waiting: flag("waiting")?, dry_run: flag("dryRun")? })
 }
 
 fn compacted(report: &CompactReport) -> Value {

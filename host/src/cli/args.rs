@@ -219,6 +219,34 @@ pub enum SessionsCommand {
         #[arg(long, value_name = "TEXT")]
         focus: Option<String>,
     },
+    /// Show what waits or is blocked on its way to an engine, and settle it
+    Repair(RepairArgs),
+}
+
+/// `sessions repair`.
+#[derive(Debug, Args)]
+pub struct RepairArgs {
+    /// Key of the session
+    #[arg(value_name = "KEY")]
+    pub key: String,
+    /// Offer the blocked turns to their engine again, now
+    #[arg(long, conflicts_with = "drop")]
+    pub retry: bool,
+    /// Give the blocked turns up: their engine meets the entries through the cursor, if at all
+    #[arg(long)]
+    pub drop: bool,
+    /// Also turns that only wait for their engine, not the blocked ones alone
+    #[arg(long)]
+    pub waiting: bool,
+    /// Only turns of this engine
+    #[arg(long, value_name = "ID")]
+    pub engine: Option<String>,
+    /// Only this turn
+    #[arg(long, value_name = "TURN")]
+    pub turn: Option<String>,
+    /// Show what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[cfg(test)]
@@ -260,6 +288,14 @@ mod tests {
         assert_eq!(turn.text.join(" "), "how are you");
         let Command::Turn(turn) = parse("engineroom turn -").command else { panic!() };
         assert_eq!((turn.session, turn.text), (None, vec!["-".to_owned()]));
+    }
+
+    #[test]
+    fn a_repair_retries_or_drops() {
+        let cli = parse("engineroom sessions repair k --drop --engine e --dry-run");
+        let Command::Sessions(SessionsCommand::Repair(args)) = cli.command else { panic!() };
+        assert!(args.drop && args.dry_run && !args.retry && !args.waiting);
+        refused("engineroom sessions repair k --drop --retry", "--retry");
     }
 
     #[test]

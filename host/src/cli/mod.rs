@@ -16,6 +16,7 @@ mod error;
 mod gateway;
 mod out;
 mod plugins;
+mod repair;
 mod replay;
 mod running;
 mod say;

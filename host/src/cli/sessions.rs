@@ -5,6 +5,7 @@ use super::context::{Context, House};
 use super::door::segment;
 use super::error::{CliError, Verdict};
 use super::out::{Cell, Out, Tone, count, moment, short};
+use super::repair;
 use serde_json::{Value, json};
 
 /// Longest text of a row, in characters.
@@ -12,11 +13,15 @@ const TEXT: usize = 100;
 
 pub(super) async fn run(context: &Context, command: SessionsCommand) -> Result<Verdict, CliError> {
     let out = context.out;
+    if let SessionsCommand::Repair(args) = &command {
+        return repair::run(context, args).await;
+    }
     // Where nothing is asked of an engine, no line of a library has to run.
     let house = match command {
-        SessionsCommand::List { .. } | SessionsCommand::Show { .. } | SessionsCommand::Turns { .. } => {
-            context.open_store().await?
-        }
+        SessionsCommand::List { .. }
+        | SessionsCommand::Show { .. }
+        | SessionsCommand::Turns { .. }
+        | SessionsCommand::Repair(_) => context.open_store().await?,
         // Engines are asked, or told.
         SessionsCommand::Context { .. }
         | SessionsCommand::Compact { .. }
@@ -32,6 +37,7 @@ pub(super) async fn run(context: &Context, command: SessionsCommand) -> Result<V
         SessionsCommand::Reset { key } => reset(&out, &house, key).await,
         SessionsCommand::Delete { key } => delete(&out, &house, key).await,
         SessionsCommand::Compact { key, focus } => compact(&out, &house, key, focus.as_deref()).await,
+        SessionsCommand::Repair(_) => Ok(()),
     };
     house.close().await;
     outcome.map(|()| Verdict::Well)

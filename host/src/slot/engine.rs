@@ -193,5 +193,19 @@ impl EngineRef {
 
 /// True when an engine serves stored turns.
 pub(crate) fn durable(info: &EngineInfo, core: &EngineCore) -> bool {
-    info.transcript_semantics & semantics::DURABLE == semantics::DURABLE && core.has(Hook::CommitTurn)
+    not_durable(info, core).is_none()
+}
+
+/// What an engine lacks to serve stored turns.
+pub(crate) fn not_durable(info: &EngineInfo, core: &EngineCore) -> Option<&'static str> {
+    let declares = |bit: u32| info.transcript_semantics & bit != 0;
+    if !declares(semantics::CURRENT_TURN_FENCE_V1) {
+        Some("current-turn transcript fencing (before-current-turn-entry-v1) is not declared")
+    } else if !declares(semantics::ATOMIC_IDEMPOTENT_V1) {
+        Some("atomic idempotent turn advancement (atomic-idempotent-v1) is not declared")
+    } else if !core.has(Hook::CommitTurn) {
+        Some("both transcript semantics are declared, but there is no commitTurn")
+    } else {
+        None
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::call::host_table::HostTable;
 use super::core::{Deadlines, EngineCore, Registered};
-use super::engine::{EngineInfo, EngineRef, Operation, bit_names, durable};
+use super::engine::{EngineInfo, EngineRef, Operation, bit_names, not_durable};
 use super::failure::{DegradedCode, Passed, SlotError, UnmetRequirement};
 use super::instance::InstanceKey;
 use super::latch::Quarantine;
@@ -210,9 +210,10 @@ impl Slot {
                     continue;
                 }
             };
-            if request.stored && !durable(&info, &core) {
-                let reason =
-                    "it does not declare both transcript semantics and commitTurn, which a stored session needs";
+            if request.stored
+                && !broken("8.40")
+                && let Some(reason) = not_durable(&info, &core)
+            {
                 let code = DegradedCode::DurableSemanticsMissing;
                 lease.skip(Passed { engine: id.to_owned(), code, reason: reason.into() });
                 continue;

@@ -197,7 +197,7 @@ fn limit(asked: usize, default: usize, most: usize) -> usize {
 }
 
 /// Length of a message as JSON, without building it.
-fn serialized_len(message: &Message) -> usize {
+pub fn serialized_len(message: &Message) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

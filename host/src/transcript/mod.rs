@@ -11,12 +11,14 @@
 //! - [`Store`] is what a backend promises; [`sqlite`] is the one that is always there.
 //! - [`Branch`] is the active branch of a session in memory, [`HotSessions`] the bounded cache of them.
 //! - [`reconcile`] compares what a client sent with what is stored.
+//! - [`OutboxRow`] is a turn that an engine was not given yet.
 //! - [`cursor`] gives pages of the active branch to engines, behind the fence of the current turn.
 
 mod branch;
 pub mod cursor;
 mod hot;
 mod message;
+mod outbox;
 pub mod reconcile;
 mod session;
 pub mod sqlite;

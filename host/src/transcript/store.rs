@@ -96,40 +96,7 @@ pub struct SessionRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LeaseToken(pub u64);
 
-/// State of an outbox row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutboxState {
-    /// The user entry was admitted; no answer yet.
-    Admitted,
-    /// The turn is accepted and its range is closed: offered to `commitTurn`.
-    Ready,
-    /// Cannot be offered; the reason stands beside it.
-    Blocked,
-}
-
-/// A row of the outbox of durable turns.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OutboxRow {
-    /// Key of the advancement; unique.
-    pub key: String,
-    /// Registered id of the engine that it is for.
-    pub engine: String,
-    /// Session.
-    pub session: SessionRow,
-    /// First entry of the range.
-    pub first: EntryId,
-    /// Last entry of the range, or 0 while admitted.
-    pub last: EntryId,
-    /// State.
-    pub state: OutboxState,
-    /// How often it was offered in vain.
-    pub attempts: u32,
-    /// Last error.
-    pub last_error: Option<String>,
-    /// Created, ms since the epoch.
-    pub created_ms: i64,
-}
+pub use super::outbox::{AcceptedFacts, BlockedReason, OutboxCount, OutboxRow, OutboxState};
 
 /// What happened in one turn, kept for the operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -207,11 +174,18 @@ pub enum Write {
         /// New generation, greater than the one before.
         generation: u64,
     },
-    /// Inserts or replaces an outbox row by key.
+    /// Inserts or replaces an outbox row by engine and key. Refused as a collision when the row that is there belongs to
+    /// another session.
     Outbox(OutboxRow),
     /// Removes an outbox row.
-    OutboxDelete(String),
-    /// Removes all `Ready` rows of one engine and session whose range ends at or before `up_to` (settled as covered).
+    OutboxDelete {
+        /// Engine.
+        engine: String,
+        /// Key of the advancement.
+        key: String,
+    },
+    /// Removes all rows of one engine and session that wait to be offered and whose range ends at or before `up_to` (settled
+    /// as covered).
     OutboxCovered {
         /// Engine.
         engine: String,
@@ -220,7 +194,7 @@ pub enum Write {
         /// Last entry handed over.
         up_to: EntryId,
     },
-    /// The last entry handed over to an engine, by commit or by cursor. Never moves back.
+    /// The last entry handed over to an engine, by commit or by cursor, before which it missed nothing. Never moves back.
     HandedOver {
         /// Engine.
         engine: String,
@@ -452,14 +426,28 @@ pub trait Store: Send + Sync + 'static {
     fn heads(&self, session: SessionRow) -> Result<Vec<EntryId>, StoreError>;
     /// Frozen pruned texts of a session.
     fn frozen(&self, session: SessionRow) -> Result<Vec<(EntryId, String)>, StoreError>;
+    /// The entries from `first` to `last` along the tree, oldest first: at most `most` of them. Costs what it gives.
+    fn range(
+        &self,
+        session: SessionRow,
+        first: EntryId,
+        last: EntryId,
+        most: usize,
+    ) -> Result<Result<Vec<Arc<Entry>>, BlockedReason>, StoreError>;
     /// Outbox rows, oldest first, of one session or of all.
     fn outbox(&self, session: Option<SessionRow>) -> Result<Vec<OutboxRow>, StoreError>;
+    /// Keys of the sessions with outbox rows, the one with the oldest row first.
+    fn outbox_sessions(&self) -> Result<Vec<String>, StoreError>;
+    /// How many outbox rows there are, by engine and state.
+    fn outbox_counts(&self) -> Result<Vec<OutboxCount>, StoreError>;
     /// Last entry handed over to an engine, or 0.
     fn handed_over(&self, engine: &str, session: SessionRow) -> Result<EntryId, StoreError>;
     /// Ids of the engines that know of a session: that served it, were given entries of it, or keep something of it. In order.
     fn engines_of(&self, session: SessionRow) -> Result<Vec<String>, StoreError>;
     /// True while a reset has not dropped all that engines kept of a session.
     fn scope_is_left(&self, session: SessionRow) -> Result<bool, StoreError>;
+    /// The same of every engine that was given something of the session.
+    fn handed(&self, session: SessionRow) -> Result<Vec<(String, EntryId)>, StoreError>;
     /// Turn record of an idempotency key.
     fn turn_by_key(&self, session: SessionRow, idempotency_key: &str) -> Result<Option<TurnRecord>, StoreError>;
     /// Turn records of a session, newest first.

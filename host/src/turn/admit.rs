@@ -3,6 +3,7 @@
 use super::TurnError;
 use super::agents::AgentRoom;
 use super::house::House;
+use super::offer::close_row;
 use super::session::{Session, State, is_role};
 use crate::transcript::reconcile::reconcile;
 use crate::transcript::{
@@ -71,27 +72,42 @@ impl House {
         if state.extra.ephemeral {
             return Ok(admitted);
         }
+        let mut known = None;
         for turn in open {
             if turn.row.first == first {
                 // A client that ran tools comes back, or one that got no answer tries again: the same logical turn.
                 admitted.logical_id = turn.row.key.clone();
+                known = Some(turn.row);
             } else {
                 close(&mut state, turn, &mut writes);
             }
         }
-        let row = OutboxRow {
-            key: admitted.logical_id.clone(),
-            engine: admission.engine,
-            session: state.record().row,
-            first,
-            last: 0,
-            state: OutboxState::Admitted,
-            attempts: 0,
-            last_error: None,
-            created_ms: now,
+        let row = match known {
+            // Where and when it was admitted stays.
+            Some(row) if row.engine == admission.engine => row,
+            Some(row) => {
+                state.drop_row(&row.engine, &row.key, &mut writes);
+                OutboxRow { engine: admission.engine, ..row }
+            }
+            None => OutboxRow {
+                key: admitted.logical_id.clone(),
+                engine: admission.engine,
+                session: state.record().row,
+                session_id: state.record().session_id.clone(),
+                first,
+                last: 0,
+                position: state.message_position(first),
+                generation: state.record().generation,
+                state: OutboxState::Admitted,
+                reason: None,
+                attempts: 0,
+                attempted_ms: 0,
+                last_error: None,
+                facts: None,
+                created_ms: now,
+            },
         };
-        upsert(&mut state.extra.outbox, row.clone());
-        writes.push(Write::Outbox(row));
+        state.put_row(row, &mut writes);
         if let Some(key) = admission.idempotency_key {
             // A retry after a crash must find what was admitted.
             writes.push(Write::Turn(TurnRecord {
@@ -157,16 +173,13 @@ impl House {
 /// An admitted row with what there is of its turn.
 struct OpenTurn {
     row: OutboxRow,
-    /// Last entry of the turn, when something answered in it.
+    /// Last entry of the turn, when a client was given an answer in it.
     last: Option<EntryId>,
 }
 
 fn open_turns(state: &State<'_>) -> Vec<OpenTurn> {
-    state
-        .extra
-        .outbox
-        .iter()
-        .filter(|row| row.state == OutboxState::Admitted)
+    let admitted = state.extra.outbox.iter().filter(|row| row.state == OutboxState::Admitted);
+    admitted
         .map(|row| {
             let mut entries = state.messages_from(row.first);
             if entries.first().is_some_and(|entry| entry.id != row.first) {
@@ -175,32 +188,21 @@ fn open_turns(state: &State<'_>) -> Vec<OpenTurn> {
             let end =
                 entries.iter().skip(1).position(|entry| is_role(entry, Role::User)).map_or(entries.len(), |at| at + 1);
             entries.truncate(end);
-            let answered = entries.iter().any(|entry| is_role(entry, Role::Assistant));
-            OpenTurn { row: row.clone(), last: entries.last().filter(|_| answered).map(|entry| entry.id) }
+            let last = entries.last().map(|entry| entry.id).filter(|_| row.is_open());
+            OpenTurn { row: row.clone(), last }
         })
         .collect()
 }
 
-/// Closes a turn that nobody goes on with: with what is there, or, without any answer, by forgetting it; the engine gets the
-/// entry through the cursor then.
+/// Closes a turn that nobody goes on with: with what is there, or, when no client was given an answer, by forgetting it; the
+/// engine gets the entries through the cursor then.
 fn close(state: &mut State<'_>, turn: OpenTurn, writes: &mut Vec<Write>) {
     match turn.last {
         Some(last) => {
-            let row = OutboxRow { last, state: OutboxState::Ready, ..turn.row };
-            upsert(&mut state.extra.outbox, row.clone());
-            writes.push(Write::Outbox(row));
+            let facts = turn.row.facts.clone().unwrap_or_default();
+            let row = close_row(state, turn.row, last, facts);
+            state.put_row(row, writes);
         }
-        None => {
-            state.extra.outbox.retain(|row| row.key != turn.row.key);
-            writes.push(Write::OutboxDelete(turn.row.key));
-        }
-    }
-}
-
-/// Inserts or replaces by key.
-pub(super) fn upsert(rows: &mut Vec<OutboxRow>, row: OutboxRow) {
-    match rows.iter_mut().find(|old| old.key == row.key) {
-        Some(old) => *old = row,
-        None => rows.push(row),
+        None => state.drop_row(&turn.row.engine, &turn.row.key, writes),
     }
 }

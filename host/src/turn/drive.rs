@@ -7,7 +7,7 @@ use super::incoming::Incoming;
 use super::ladder::Pressure;
 use super::outlet::{Head, Outlet};
 use super::replay_answer::{self, chunks_of, stored_answer};
-use super::run::{Cancel, Notes, TurnRun};
+use super::run::{Cancel, Notes, TurnRun, warn_of_passed};
 use super::services::TurnServices;
 use super::tools::Toolbox;
 use super::{TurnBody, TurnError, TurnReply, TurnRequest, TurnStream};
@@ -63,6 +63,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         (state.record().agent.clone(), state.extra.ephemeral)
     };
     let lease = house.slot.lease(&LeaseRequest::turn(agent, !ephemeral)).map_err(TurnError::Slot)?;
+    warn_of_passed(&lease, session.key.as_deref());
     cancel.check()?;
     let mut run = TurnRun {
         services: TurnServices::new(house.clone(), session.clone()),
@@ -84,6 +85,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         pressure: Pressure::default(),
         tools: Toolbox::default(),
         overflowed: false,
+        aborted: false,
         settled: false,
         background: None,
     };

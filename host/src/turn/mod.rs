@@ -26,16 +26,20 @@ mod drive;
 mod ended;
 mod error;
 mod factory;
+mod fence;
 mod house;
 mod incoming;
 mod ladder;
 mod lanes;
 mod llm;
 mod maintenance;
+mod offer;
 mod outbox;
 mod outlet;
 mod prepare;
 mod prompt;
+mod recover;
+mod repair;
 pub mod replay;
 mod replay_answer;
 mod request;
@@ -56,6 +60,7 @@ pub use catch_up::CatchUpStatus;
 pub use ended::{EndReport, ToldEngine};
 pub use error::TurnError;
 pub use maintenance::{LastRun, MaintenanceState, MaintenanceStatus};
+pub use repair::{RepairAction, RepairOutcome, RepairReport, RepairRequest, RepairRow};
 pub use request::{
     CompactReport, ContextEntry, ContextReport, HistoryMode, TurnBody, TurnFacts, TurnReply, TurnRequest, TurnStream,
 };
@@ -110,6 +115,7 @@ impl Turns {
     ) -> Turns {
         let house = House::new(config, store, &models, slot, metrics, tokio::runtime::Handle::current());
         house.start_flushing();
+        house.start_recovery();
         Turns { house }
     }
 
@@ -207,6 +213,17 @@ impl Turns {
     /// Sessions that wait for optional work, and runs of it.
     pub fn maintenance_numbers(&self) -> (usize, usize) {
         self.house.maintenance.numbers()
+    }
+
+    /// Lists what waits or is blocked in the outbox of a session, and settles it when asked to.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`], or that the store failed.
+    pub async fn repair(&self, key: &str, request: RepairRequest) -> Result<RepairReport, TurnError> {
+        let house = self.house.clone();
+        let key = key.to_owned();
+        self.house.finish(async move { repair::repair(&house, &key, request).await }).await
     }
 
     /// Turns and operations that run now.

@@ -1,35 +1,84 @@
 //! The outbox of durable turns, as the session in memory sees it.
+//!
+//! A row is written with the admission, closed in the same write as the answer, and gone once its engine took the turn. Until
+//! then each start, and each turn before its engine is asked for anything, offers it again: the engine answers `duplicate` when
+//! it has it.
 
-use super::TurnError;
-use super::house::House;
-use super::session::{Session, State, message_of};
-use crate::slot::{Anchor, CommitInput, EntryRef};
-use crate::transcript::{Entry, EntryId, OutboxRow, OutboxState, Role, Write, stored_flags};
+use super::session::{State, message_of};
+use crate::observe::broken;
+use crate::slot::EntryRef;
+use crate::transcript::{BlockedReason, Entry, EntryId, OutboxRow, OutboxState, Role, Write, stored_flags};
 use engine_abi::wire::{EntryHeadV1, entry_flags};
-use std::sync::Arc;
 
 impl State<'_> {
+    /// The row of a turn for an engine.
+    pub(super) fn row_mut(&mut self, engine: &str, key: &str) -> Option<&mut OutboxRow> {
+        self.extra.outbox.iter_mut().find(|row| row.key == key && row.engine == engine)
+    }
+
+    /// Keeps a row, in memory and with `writes`.
+    pub(super) fn put_row(&mut self, row: OutboxRow, writes: &mut Vec<Write>) {
+        match self.row_mut(&row.engine, &row.key) {
+            Some(old) => *old = row.clone(),
+            None => self.extra.outbox.push(row.clone()),
+        }
+        writes.push(Write::Outbox(row));
+    }
+
+    /// Drops a row, in memory and with `writes`.
+    pub(super) fn drop_row(&mut self, engine: &str, key: &str, writes: &mut Vec<Write>) {
+        self.extra.outbox.retain(|row| row.key != key || row.engine != engine);
+        writes.push(Write::OutboxDelete { engine: engine.to_owned(), key: key.to_owned() });
+    }
+
+    /// The admitted row of a logical turn, whichever engine it was to be for.
+    pub(super) fn admitted_row(&self, key: &str) -> Option<&OutboxRow> {
+        self.extra.outbox.iter().find(|row| row.key == key && row.state == OutboxState::Admitted)
+    }
+
     /// A row was taken by its engine: it goes with the next submission. Until then a crash offers it again, and the engine
     /// answers `duplicate`.
     pub(super) fn settle_row(&mut self, engine: &str, key: &str) {
-        let Some(at) = self.extra.outbox.iter().position(|row| row.key == key) else { return };
-        let row = self.extra.outbox.remove(at);
-        let session = self.record().row;
-        self.extra.deferred.push(Write::OutboxDelete(row.key));
-        self.extra.deferred.push(Write::HandedOver { engine: engine.to_owned(), session, entry: row.last });
+        let Some(row) = self.row_mut(engine, key) else { return };
+        let (first, last, session) = (row.first, row.last, row.session);
+        let mut writes = std::mem::take(&mut self.extra.deferred);
+        self.drop_row(engine, key, &mut writes);
         // What lies between is known to the engine only if nothing passed it by.
-        let before = self.message_before(row.first);
+        let before = self.message_before(first);
         let seen = self.extra.seen.entry(engine.to_owned()).or_insert(0);
-        if *seen >= before && *seen < row.last {
-            *seen = row.last;
+        if *seen >= before && *seen < last {
+            *seen = last;
         }
+        let handed = self.extra.handed.entry(engine.to_owned()).or_insert(0);
+        if *handed >= before && *handed < last {
+            *handed = last;
+            writes.push(Write::HandedOver { engine: engine.to_owned(), session, entry: last });
+        }
+        self.extra.deferred = writes;
     }
 
-    /// A row was offered in vain.
-    pub(super) fn blame_row(&mut self, key: &str, reason: &str) {
-        let Some(row) = self.extra.outbox.iter_mut().find(|row| row.key == key) else { return };
+    /// A row was offered in vain: it stays, with the reason.
+    pub(super) fn blame_row(&mut self, engine: &str, key: &str, reason: &str, now_ms: i64) {
+        let Some(row) = self.row_mut(engine, key) else { return };
         row.attempts += 1;
+        row.attempted_ms = now_ms;
         row.last_error = Some(reason.to_owned());
+        let row = row.clone();
+        let mut writes = std::mem::take(&mut self.extra.deferred);
+        if broken("8.61") {
+            self.drop_row(engine, key, &mut writes);
+        } else {
+            writes.push(Write::Outbox(row));
+        }
+        self.extra.deferred = writes;
+    }
+
+    /// A row can never be offered as it is.
+    pub(super) fn block_row(&mut self, engine: &str, key: &str, reason: BlockedReason) {
+        let session = self.record().key.clone();
+        let Some(row) = self.row_mut(engine, key) else { return };
+        row.block(reason);
+        warn_of_blocked(&session, row);
         let row = row.clone();
         self.extra.deferred.push(Write::Outbox(row));
     }
@@ -41,84 +90,52 @@ impl State<'_> {
         }
         let session = self.record().row;
         let engine = engine.to_owned();
-        self.extra
-            .outbox
-            .retain(|row| row.engine != engine || row.state != OutboxState::Ready || row.last == 0 || row.last > entry);
+        self.extra.outbox.retain(|row| row.engine != engine || !row.state.waits() || row.last == 0 || row.last > entry);
+        let handed = self.extra.handed.entry(engine.clone()).or_insert(0);
+        *handed = entry.max(*handed);
         self.extra.deferred.push(Write::OutboxCovered { engine: engine.clone(), session, up_to: entry });
         self.extra.deferred.push(Write::HandedOver { engine, session, entry });
     }
-}
 
-/// The input of `commitTurn` for a ready row. `None` when its range is not in the tree any more: the row is blocked, with the
-/// reason.
-pub(super) async fn commit_input(
-    house: &Arc<House>,
-    session: &Arc<Session>,
-    row: OutboxRow,
-) -> Result<Option<CommitInput>, TurnError> {
-    let on_branch = {
-        let state = session.state();
-        let boundaries = state.boundaries_before(row.first);
-        range(state.entries(), &row, boundaries)
-    };
-    let found = match on_branch {
-        Some(range) => Some(range),
-        None => {
-            // The branch changed since: the range lies on another one.
-            let (house, row) = (house.clone(), row.clone());
-            house
-                .clone()
-                .blocking(move || {
-                    let branch = house.store.branch(row.session, row.last).unwrap_or_default();
-                    let before = branch.iter().take_while(|entry| entry.id < row.first);
-                    let boundaries = before.filter(|entry| message_of(entry).is_none()).count();
-                    Ok(range(&branch, &row, boundaries))
-                })
-                .await?
+    /// Rows of an earlier process: a turn that was admitted and never accepted is forgotten (its entries reach the engine
+    /// through the cursor), unless its client has an answer to go on from. What is blocked is told again.
+    pub(super) fn take_up_rows(&mut self, rows: Vec<OutboxRow>) {
+        let key = self.record().key.clone();
+        for mut row in rows {
+            if row.state == OutboxState::Admitted && !row.is_open() {
+                if broken("8.60") {
+                    row.state = OutboxState::Accepted;
+                    row.last = self.last_message();
+                } else {
+                    tracing::warn!(
+                        session = %key,
+                        engine = %row.engine,
+                        turn = %row.key,
+                        "a turn was admitted but never accepted: its outbox row is discarded; its message stays in the transcript"
+                    );
+                    let (engine, key) = (row.engine, row.key);
+                    self.extra.deferred.push(Write::OutboxDelete { engine, key });
+                    continue;
+                }
+            }
+            if row.state == OutboxState::Blocked {
+                warn_of_blocked(&key, &row);
+            }
+            self.extra.outbox.push(row);
         }
-    };
-    let Some(Range { entries, position }) = found else {
-        let mut state = session.state();
-        let reason = "the range of the turn is not in the transcript any more";
-        if let Some(old) = state.extra.outbox.iter_mut().find(|old| old.key == row.key) {
-            old.state = OutboxState::Blocked;
-            old.last_error = Some(reason.into());
-            let row = old.clone();
-            state.extra.deferred.push(Write::Outbox(row));
-        }
-        return Ok(None);
-    };
-    let generation = session.state().record().generation;
-    let anchor = |entry: &Entry, position: u64| Anchor {
-        entry_id: entry.id,
-        raw_seq: entry.id,
-        effective_parent_id: entry.parent,
-        active_message_position: position,
-        generation,
-        idempotency_key: None,
-    };
-    let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(None) };
-    Ok(Some(CommitInput {
-        advancement_key: row.key.clone(),
-        logical_turn_id: row.key,
-        admission: anchor(first, position),
-        terminal: anchor(last, position + entries.len() as u64 - 1),
-        entries: entries.iter().filter_map(|entry| entry_ref(entry)).collect(),
-    }))
+    }
 }
 
-/// The message entries of a row's range, with the place of the first among the messages of the branch.
-struct Range {
-    entries: Vec<Arc<Entry>>,
-    position: u64,
-}
-
-/// `boundaries`: compactions on the branch before the range.
-fn range(branch: &[Arc<Entry>], row: &OutboxRow, boundaries: usize) -> Option<Range> {
-    let start = branch.binary_search_by_key(&row.first, |entry| entry.id).ok()?;
-    let end = branch.binary_search_by_key(&row.last, |entry| entry.id).ok()?;
-    let entries = branch.get(start..=end)?.iter().filter(|entry| message_of(entry).is_some()).cloned().collect();
-    Some(Range { entries, position: start.saturating_sub(boundaries) as u64 })
+/// Blocked rows are told at each recovery: nobody but the operator ends them.
+pub(super) fn warn_of_blocked(session: &str, row: &OutboxRow) {
+    tracing::warn!(
+        session = %session,
+        engine = %row.engine,
+        turn = %row.key,
+        reason = row.reason.map_or("unknown", BlockedReason::as_str),
+        "an accepted turn cannot be handed over and is blocked: {}; see `engineroom sessions repair {session}`",
+        row.last_error.as_deref().unwrap_or("no reason was kept"),
+    );
 }
 
 /// A stored entry as an engine sees it; `None` for a compaction.

@@ -1,12 +1,13 @@
 //! Preparation: what an earlier turn left is handed over, the session is taken up, and the engine assembles.
 
 use super::TurnError;
-use super::outbox::commit_input;
+use super::offer::{Offer, ROWS_PER_CALL, replayed};
 use super::prompt::Prompt;
 use super::run::TurnRun;
 use super::session::message_of;
+use crate::observe::broken;
 use crate::slot::{
-    AssembleInput, CommitInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, PromptAuthority, PromptInput,
+    AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, PromptAuthority, PromptInput,
 };
 use engine_abi::wire::{citations_mode, trigger};
 use serde_json::Value;
@@ -52,88 +53,87 @@ impl TurnRun {
         self.cancel.check()?;
         if failure.kind == FailureKind::Service && self.services.take_fence_crossed() {
             self.note_failure(failure);
-            return self
-                .lease
-                .serve_legacy(DegradedCode::FenceUnavailable, failure.reason.clone())
-                .map_err(TurnError::Slot);
+            return self.pass_over(DegradedCode::FenceUnavailable, failure.reason.clone());
         }
         self.move_down(failure)
     }
 
     async fn assemble_with(&mut self, engine: &EngineRef, limit: u64) -> Result<Assembled, Setback> {
-        self.follow_rewrite();
-        self.services.set_fence(self.admitted.first);
+        if !self.hold_fence(engine).map_err(Setback::Over)? {
+            return Err(Setback::PassedOver);
+        }
         let ephemeral = self.session.state().extra.ephemeral;
         if !ephemeral {
             self.drain(engine).await?;
         }
         self.take_up(engine).await?;
+        // The maintenance that follows a bootstrap may rewrite what lies before the turn, or the turn itself.
+        if !self.hold_fence(engine).map_err(Setback::Over)? {
+            return Err(Setback::PassedOver);
+        }
         self.offer_tools(engine).await.map_err(Setback::Failed)?;
         self.assemble_now(engine, limit).await
     }
 
     /// Hands over accepted turns that this engine has not taken yet, oldest first.
     async fn drain(&mut self, engine: &EngineRef) -> Result<(), Setback> {
-        let inputs = self.ready_inputs(engine.id()).await.map_err(Setback::Over)?;
-        if inputs.is_empty() {
-            return Ok(());
-        }
         let since = Instant::now();
-        let outcome = self.commit(inputs, false).await;
-        self.timed("drain", since);
-        match outcome {
-            Ok(true) => Ok(()),
-            Ok(false) => self.pending("the engine did not take the turns that wait for it".into()),
-            Err(failure) if failure.quarantined || failure.kind == FailureKind::Cancelled => {
-                Err(Setback::Failed(failure))
+        let mut offered = false;
+        loop {
+            let offers = self.offers(engine.id(), ROWS_PER_CALL).await.map_err(Setback::Over)?;
+            if offers.is_empty() {
+                if offered {
+                    self.timed("drain", since);
+                }
+                return Ok(());
             }
-            Err(failure) => {
-                self.note_failure(&failure);
-                self.pending(failure.reason)
+            offered = true;
+            match self.commit(offers, false).await {
+                Ok(true) => self.cancel.check().map_err(Setback::Over)?,
+                Ok(false) => return self.pending("it did not take the turns that wait for it"),
+                Err(failure) if failure.quarantined || failure.kind == FailureKind::Cancelled => {
+                    return Err(Setback::Failed(failure));
+                }
+                Err(_) if broken("8.62") => return Ok(()),
+                Err(failure) => {
+                    self.note_failure(&failure);
+                    return self.pending(&failure.reason);
+                }
             }
         }
     }
 
     /// Passes the engine over for this turn: it is behind.
-    fn pending(&mut self, reason: String) -> Result<(), Setback> {
-        self.lease
-            .pass_over(DegradedCode::PendingCommit, reason)
-            .map_err(|error| Setback::Over(TurnError::Slot(error)))?;
+    fn pending(&mut self, reason: &str) -> Result<(), Setback> {
+        self.pass_over(DegradedCode::PendingCommit, format!("an earlier turn could not be handed over: {reason}"))
+            .map_err(Setback::Over)?;
         Err(Setback::PassedOver)
     }
 
-    /// The inputs of `commitTurn` for the ready rows of an engine. A row whose range is not there any more is blocked.
-    pub(super) async fn ready_inputs(&self, engine: &str) -> Result<Vec<CommitInput>, TurnError> {
-        let rows: Vec<_> = {
-            let state = self.session.state();
-            let ready = crate::transcript::OutboxState::Ready;
-            state.extra.outbox.iter().filter(|row| row.engine == engine && row.state == ready).cloned().collect()
-        };
-        let mut inputs = Vec::with_capacity(rows.len());
-        for row in rows {
-            if let Some(input) = commit_input(&self.house, &self.session, row).await? {
-                inputs.push(input);
-            }
-        }
-        Ok(inputs)
-    }
-
     /// Offers turns to `commitTurn`, then `maintain` when it is wanted: one hand-off. What was taken stays taken, whatever
-    /// happens to the rest. True when all of them were.
-    pub(super) async fn commit(&mut self, inputs: Vec<CommitInput>, maintain: bool) -> Result<bool, HookFailure> {
+    /// happens to the rest: the first that fails stops those behind it. True when all of them were.
+    pub(super) async fn commit(&mut self, offers: Vec<Offer>, maintain: bool) -> Result<bool, HookFailure> {
         let done = Arc::new(AtomicUsize::new(0));
-        let keys: Vec<_> = inputs.iter().map(|input| input.advancement_key.clone()).collect();
+        let keys: Vec<_> = offers.iter().map(|offer| offer.input.logical_turn_id.clone()).collect();
         let engine = self.lease.engine().id().to_owned();
-        let facts = self.session_facts(None, None);
+        let now = self.session_facts(None, None);
         let taken = done.clone();
         let outcome = self
-            .segment(facts, false, move |segment| {
-                for input in &inputs {
-                    if segment.commit_turn(input)?.is_none() {
-                        return Ok(false);
-                    }
-                    taken.fetch_add(1, Ordering::AcqRel);
+            .segment(now.clone(), false, move |segment| {
+                for offer in &offers {
+                    *segment.session_mut() = replayed(now.clone(), offer.facts.as_ref());
+                    match segment.commit_turn(&offer.input) {
+                        Err(failure) => {
+                            if maintain && broken("8.67") {
+                                segment.maintain(trigger::TURN, false)?;
+                            }
+                            return Err(failure);
+                        }
+                        Ok(None) => return Ok(false),
+                        Ok(Some(_)) => taken.fetch_add(1, Ordering::AcqRel),
+                    };
                 }
+                *segment.session_mut() = now;
                 if maintain {
                     segment.maintain(trigger::TURN, false)?;
                 }
@@ -141,14 +141,16 @@ impl TurnRun {
             })
             .await;
         let taken = done.load(Ordering::Acquire);
+        let now_ms = self.house.clock.now_ms();
         let mut state = self.session.state();
         for key in keys.iter().take(taken) {
             state.settle_row(&engine, key);
         }
         if let (Err(failure), Some(key)) = (&outcome, keys.get(taken))
             && failure.hook == Hook::CommitTurn
+            && failure.kind != FailureKind::Cancelled
         {
-            state.blame_row(key, &failure.reason);
+            state.blame_row(&engine, key, &failure.reason, now_ms);
         }
         outcome
     }
@@ -225,6 +227,7 @@ impl TurnRun {
         engine.record_estimate(output.estimated_tokens, history);
         self.notes.engine_estimate = output.estimated_tokens;
         self.notes.prompt_limit = limit;
+        self.notes.token_budget = Some(budget);
         let counted = match output.prompt_authority {
             PromptAuthority::Assembled => prompt.tokens(),
             PromptAuthority::PreassemblyMayOverflow => prompt.tokens().max(unwindowed),

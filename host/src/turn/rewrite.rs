@@ -143,11 +143,13 @@ fn branch_off(
         state.extra.seen.insert(engine, moved(entry));
     }
     // A turn that is still to be handed over is handed over as it reads now.
+    let generation = state.record().generation;
     let mut rows: Vec<OutboxRow> = Vec::new();
     for row in &mut state.extra.outbox {
         let (first, last) = (moved(row.first), moved(row.last));
         if (first, last) != (row.first, row.last) {
             (row.first, row.last) = (first, last);
+            row.generation = generation;
             rows.push(row.clone());
         }
     }

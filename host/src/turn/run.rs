@@ -11,7 +11,9 @@ use super::session::Session;
 use super::settings::settings;
 use super::tools::Toolbox;
 use super::{TurnError, TurnFacts};
-use crate::slot::{Background, CancelFlag, HookFailure, HookTrace, Lease, Segment, SegmentContext, SessionFacts};
+use crate::slot::{
+    Background, CancelFlag, DegradedCode, HookFailure, HookTrace, Lease, Segment, SegmentContext, SessionFacts,
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::future::Future;
@@ -98,6 +100,9 @@ pub(super) struct Notes {
     pub(super) engine_estimate: u64,
     /// Tokens that the prompt may cost.
     pub(super) prompt_limit: u64,
+    /// Tokens of them that the engine could use in the last assembly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) token_budget: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
@@ -132,6 +137,8 @@ pub(super) struct TurnRun {
     pub(super) pressure: Pressure,
     /// A provider said that the prompt is too long.
     pub(super) overflowed: bool,
+    /// The turn stopped half-way: nothing of it is handed over, and no maintenance follows.
+    pub(super) aborted: bool,
     /// Everything is stored: memory and store agree.
     pub(super) settled: bool,
     /// Set when nobody waits for it.
@@ -179,6 +186,7 @@ impl TurnRun {
             tool_tokens: 0,
             pressure: Pressure::default(),
             overflowed: false,
+            aborted: false,
             settled: true,
             background: None,
         }
@@ -256,6 +264,25 @@ impl TurnRun {
         self.lease.fail(failure).map_err(TurnError::Slot)
     }
 
+    /// Passes the engine over for the rest of this logical turn, for a reason that is not its failure. Loud, once a turn: the
+    /// slot stays as it is, and the engine is asked again next turn.
+    pub(super) fn pass_over(&mut self, code: DegradedCode, reason: String) -> Result<(), TurnError> {
+        let engine = self.lease.engine().id().to_owned();
+        let legacy_only = code == DegradedCode::FenceUnavailable;
+        let moved = match legacy_only {
+            true => self.lease.serve_legacy(code, reason.clone()),
+            false => self.lease.pass_over(code, reason.clone()),
+        };
+        tracing::warn!(
+            engine,
+            code = code.as_str(),
+            reason,
+            session = self.session.key.as_deref(),
+            "the engine is passed over for this logical turn; it is asked again at the next one"
+        );
+        moved.map_err(TurnError::Slot)
+    }
+
     pub(super) fn note_failure(&mut self, failure: &HookFailure) {
         self.notes.failures.push(json!({
             "engine": failure.engine,
@@ -268,6 +295,19 @@ impl TurnRun {
     /// Notes a step that made the prompt shorter.
     pub(super) fn note_step(&mut self, step: &str, before: u64, after: u64) {
         self.notes.ladder.push(json!({"step": step, "before": before, "after": after}));
+    }
+}
+
+/// Tells, once a logical turn, which engines a stored session's turn passes over because they cannot take durable turns.
+pub(super) fn warn_of_passed(lease: &Lease, session: Option<&str>) {
+    for passed in lease.passed().iter().filter(|passed| passed.code == DegradedCode::DurableSemanticsMissing) {
+        tracing::warn!(
+            engine = passed.engine,
+            code = passed.code.as_str(),
+            reason = passed.reason,
+            session,
+            "the engine is passed over for this logical turn; the slot stays as it is, and it is asked again at the next one"
+        );
     }
 }
 

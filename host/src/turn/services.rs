@@ -1,13 +1,14 @@
 //! What the gateway offers to a running hook: the host's side of `runtimeContext`.
 
 use super::builtin::{Builtin, Measured};
+use super::catch_up::CatchUp;
 use super::house::House;
 use super::llm;
 use super::outbox::entry_ref;
-use super::catch_up::CatchUp;
 use super::rewrite::{rewrite, unchanged};
 use super::session::Session;
 use crate::memory::MemorySnapshot;
+use crate::observe::broken;
 use crate::slot::{
     CallScope, CompactArgs, CompactOutput, CursorPage, CursorRequest, Hook, HostServices, LlmRequest, LlmResponse,
     MaintainOutput, MemoryHit, MemoryPromptArgs, Replacement, ServiceError, ServiceStatus, StoreOp, TokenCount,
@@ -28,7 +29,7 @@ const LIST_PAGE: usize = 256;
 pub(super) struct TurnServices {
     house: Arc<House>,
     session: Arc<Session>,
-    /// First entry of the current turn, or 0: reads of `bootstrap` and `assemble` end before it.
+    /// First entry of the current turn, or 0: reads of `bootstrap`, of the maintenance after it, and of `assemble` end before it.
     fence: AtomicU64,
     /// The engine showed a cursor at or past the fence.
     fence_crossed: AtomicBool,
@@ -118,7 +119,8 @@ impl TurnServices {
     /// The fence for a hook: maintenance and compaction in the middle of a turn do not see it either, since its commit brings it.
     fn fence_for(&self, hook: Hook) -> Option<EntryId> {
         let fence = self.fence();
-        let fenced = matches!(hook, Hook::Bootstrap | Hook::Maintain | Hook::Compact | Hook::Assemble);
+        let fenced =
+            matches!(hook, Hook::Bootstrap | Hook::Maintain | Hook::Compact | Hook::Assemble) && !broken("8.68");
         (fence != 0 && fenced).then_some(fence)
     }
 

@@ -3,6 +3,7 @@
 use super::TurnError;
 use super::agents::AgentRoom;
 use super::house::House;
+use super::offer::ready_rows;
 use super::written::Written;
 use crate::compaction::{Projection, ProjectionPolicy, View};
 use crate::model::TokenCounter;
@@ -28,6 +29,8 @@ pub(super) struct Memory {
     pub(super) outbox: Vec<OutboxRow>,
     /// Per engine: the last entry before which it missed nothing, in this process. Absent: never seen.
     pub(super) seen: HashMap<String, EntryId>,
+    /// Per engine: the last entry that it was given, by commit or by cursor, and before which it missed nothing; as stored.
+    pub(super) handed: HashMap<String, EntryId>,
     /// When the model was last called for it.
     pub(super) last_call_ms: Option<i64>,
     /// What the provider told at the last call.
@@ -56,6 +59,7 @@ impl Memory {
             projection: Projection::new(ProjectionPolicy::default()),
             outbox: Vec::new(),
             seen: HashMap::new(),
+            handed: HashMap::new(),
             last_call_ms: None,
             cache: None,
             model_name: None,
@@ -195,12 +199,14 @@ impl State<'_> {
         }
         if self.is_stored() {
             let row = self.record().row;
-            self.extra.outbox = store.outbox(Some(row))?;
+            self.extra.handed = store.handed(row)?.into_iter().collect();
+            self.take_up_rows(store.outbox(Some(row))?);
         }
         // The time of the last answer stands for that of the last call, which is not stored.
         self.extra.last_call_ms =
             self.entries().iter().rev().find(|entry| is_role(entry, Role::Assistant)).map(|entry| entry.time_ms);
         self.find_boundaries();
+        ready_rows(self, store)?;
         self.sync(counter);
         self.extra.ready = true;
         Ok(())
@@ -264,6 +270,12 @@ impl State<'_> {
     pub(super) fn message_before(&self, id: EntryId) -> EntryId {
         let at = self.entries().partition_point(|entry| entry.id < id);
         self.entries()[..at].iter().rev().find(|entry| message_of(entry).is_some()).map_or(0, |entry| entry.id)
+    }
+
+    /// Place of an entry among the messages of the branch, from 0.
+    pub(super) fn message_position(&self, id: EntryId) -> Option<u64> {
+        let at = self.branch().position(id)?;
+        Some(at.saturating_sub(self.boundaries_before(id)) as u64)
     }
 
     /// The last message entry of the branch, or 0.

@@ -1,18 +1,17 @@
 //! The end of a turn: the answer is stored, the turn is acknowledged, the engine takes it over, the lane is free.
 
 use super::TurnError;
-use super::admit::upsert;
 use super::clock::now_ms;
 use super::lanes::LaneGuard;
 use super::maintenance::Kind;
+use super::offer::{ROWS_PER_CALL, close_row};
 use super::outbox::entry_ref;
 use super::run::TurnRun;
-use super::session::is_role;
+use super::session::State;
 use crate::model::{Reply, Usage};
+use crate::observe::broken;
 use crate::slot::{Hook, HookFailure, PromptCacheFacts};
-use crate::transcript::{
-    EngineScope, Entry, EntryId, OutboxRow, OutboxState, Role, StoreError, Submission, TurnRecord, Write, stored_flags,
-};
+use crate::transcript::{EngineScope, EntryId, OutboxRow, OutboxState, StoreError, Submission, TurnRecord, Write};
 use engine_abi::wire::session_end;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -35,6 +34,7 @@ impl TurnRun {
     pub(super) async fn store_answer(&mut self, reply: Reply, envelope: Envelope) -> Result<(), TurnError> {
         let since = Instant::now();
         let open = !reply.message.tool_calls.is_empty();
+        self.aborted = envelope.outcome == "interrupted" && !broken("8.57");
         let detail = json!({
             "outcome": if open { "tool_calls" } else { envelope.outcome },
             "logical_turn_id": self.admitted.logical_id,
@@ -46,6 +46,7 @@ impl TurnRun {
             "candidates": self.lease.reasons(),
             "notes": self.notes,
         });
+        self.follow_rewrite();
         let ack = {
             let mut state = self.session.state();
             let mut writes = std::mem::take(&mut state.extra.deferred);
@@ -69,9 +70,7 @@ impl TurnRun {
                 self.settled = true;
                 return Ok(());
             }
-            let row = self.row(&state, id, open);
-            upsert(&mut state.extra.outbox, row.clone());
-            writes.push(Write::Outbox(row));
+            self.accept(&mut state, id, open, &mut writes);
             writes.push(Write::Turn(self.record(&state, id, detail)));
             let lease = Some((state.record().row, self.house.store.lease()));
             self.house.store.submit(Submission { lease, writes })
@@ -111,14 +110,10 @@ impl TurnRun {
             return;
         }
         let mut writes = std::mem::take(&mut state.extra.deferred);
-        // What the gateway's own tools did is no answer.
-        let said = |entry: &Entry| is_role(entry, Role::Assistant) && entry.flags & stored_flags::INTERNAL == 0;
-        let went_on = state.messages_from(self.admitted.first).iter().any(|entry| said(entry));
-        if !went_on {
-            // Nothing to take over: the engine meets the entry in the history of the next turn.
-            let key = self.admitted.logical_id.clone();
-            state.extra.outbox.retain(|row| row.key != key);
-            writes.push(Write::OutboxDelete(key));
+        // Nothing to take over: the engine meets the entry through the cursor, with the next turn. A turn of which the client
+        // was given calls of its tools goes on when it comes back.
+        if let Some(row) = state.admitted_row(&self.admitted.logical_id).filter(|row| !row.is_open()).cloned() {
+            state.drop_row(&row.engine, &row.key, &mut writes);
         }
         let outcome = if matches!(error, TurnError::Cancelled) { "cancelled" } else { "unanswered" };
         let detail = json!({
@@ -135,19 +130,21 @@ impl TurnRun {
         self.settled = !self.admitted.head_pending && !matches!(error, TurnError::Store(_));
     }
 
-    fn row(&self, state: &super::session::State<'_>, last: EntryId, open: bool) -> OutboxRow {
-        let known = state.extra.outbox.iter().find(|row| row.key == self.admitted.logical_id);
-        OutboxRow {
-            key: self.admitted.logical_id.clone(),
-            engine: self.lease.engine().id().to_owned(),
-            session: state.record().row,
-            first: self.admitted.first,
-            last: if open { 0 } else { last },
-            state: if open { OutboxState::Admitted } else { OutboxState::Ready },
-            attempts: 0,
-            last_error: None,
-            created_ms: known.map_or(self.started_ms, |row| row.created_ms),
+    /// The turn is accepted up to `last`, in the same write: its row is closed, for the engine that served. One that stopped
+    /// half-way is not handed over; its engine meets the entries through the cursor.
+    fn accept(&self, state: &mut State<'_>, last: EntryId, open: bool, writes: &mut Vec<Write>) {
+        let Some(known) = state.admitted_row(&self.admitted.logical_id).cloned() else { return };
+        let engine = self.lease.engine().id();
+        if self.aborted || known.engine != engine {
+            state.drop_row(&known.engine, &known.key, writes);
         }
+        if self.aborted {
+            return;
+        }
+        let facts = self.accepted_facts(state);
+        let row = OutboxRow { engine: engine.to_owned(), ..known };
+        let row = if open { OutboxRow { last, facts: Some(facts), ..row } } else { close_row(state, row, last, facts) };
+        state.put_row(row, writes);
     }
 
     fn record(&self, state: &super::session::State<'_>, terminal: EntryId, detail: Value) -> TurnRecord {
@@ -239,21 +236,24 @@ impl TurnRun {
     }
 
     async fn hand_over_stored(&mut self) -> Result<(), HookFailure> {
+        if self.aborted {
+            return Ok(());
+        }
         let engine = self.lease.engine().clone();
-        let inputs = match self.ready_inputs(engine.id()).await {
-            Ok(inputs) => inputs,
+        let offers = match self.offers(engine.id(), ROWS_PER_CALL).await {
+            Ok(offers) => offers,
             Err(error) => {
                 tracing::warn!(%error, "the outbox could not be read");
                 return Ok(());
             }
         };
-        if inputs.is_empty() {
+        if offers.is_empty() {
             // The client runs tools; the turn goes on.
             return Ok(());
         }
-        let maintains = engine.has(Hook::Maintain);
+        let maintains = engine.has(Hook::Maintain) && !broken("8.66");
         let background = engine.info().background_maintenance;
-        if !self.commit(inputs, maintains && !background).await? {
+        if !self.commit(offers, maintains && !background).await? {
             return Ok(());
         }
         if maintains && background {

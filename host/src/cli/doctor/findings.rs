@@ -21,7 +21,7 @@ pub(in crate::cli) enum Level {
 pub(in crate::cli) struct Finding {
     /// How bad.
     pub(in crate::cli) level: Level,
-    /// Part of the house: config, gateway, model, store, slot, plugins.
+    /// Part of the house: config, gateway, model, store, slot, plugins, outbox.
     pub(in crate::cli) area: &'static str,
     /// What it is about: an engine, a file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,6 +96,9 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
     for plugin in each(status, "plugins") {
         of_plugin(plugin, status, &mut findings);
     }
+    for (id, outbox) in status.get("outboxOfOthers").and_then(Value::as_object).into_iter().flatten() {
+        of_outbox(id, outbox, &mut findings);
+    }
     let effective = text(status, "/effective").unwrap_or_default();
     if effective == "none" {
         findings.push(
@@ -155,8 +158,51 @@ fn of_engine(engine: &Value, findings: &mut Vec<Finding>) {
             .hint("its author declares both semantics and implements ingest or commitTurn; or select another engine"),
         );
     }
+    of_outbox(&id, engine.get("outbox").unwrap_or(&Value::Null), findings);
     for warning in list(engine, "/warnings") {
         findings.push(Finding::new(Level::Warning, "slot", warning).about(id.clone()));
+    }
+}
+
+/// Longest time that a turn is on its way to its engine without being worth a word.
+const ON_ITS_WAY_MS: i64 = 60_000;
+
+fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Turns that an engine was not given.
+fn of_outbox(id: &str, outbox: &Value, findings: &mut Vec<Finding>) {
+    let number = |name: &str| outbox.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let (blocked, waiting) = (number("blocked"), number("waiting"));
+    if blocked > 0 {
+        let session = text(outbox, "/blockedSession").unwrap_or_default();
+        findings.push(Finding {
+            code: Some("turn-blocked".into()),
+            ..Finding::new(
+                Level::Degraded,
+                "outbox",
+                format!(
+                    "{blocked} accepted turn(s) cannot be handed over to the engine, one of them in session {session:?}"
+                ),
+            )
+            .about(id)
+            .hint(format!("`engineroom sessions repair {session}` shows why; --retry or --drop settles it"))
+        });
+    }
+    // A turn of a moment ago is on its way.
+    let since = outbox.get("waitingSinceMs").and_then(Value::as_i64).unwrap_or(i64::MAX);
+    if waiting > 0 && now_ms().saturating_sub(since) > ON_ITS_WAY_MS {
+        findings.push(
+            Finding::new(
+                Level::Warning,
+                "outbox",
+                format!("{waiting} accepted turn(s) wait to be handed over to the engine"),
+            )
+            .about(id)
+            .hint("they are offered again at the next start, and before each session's next turn"),
+        );
     }
 }
 
@@ -225,6 +271,17 @@ mod tests {
         assert_eq!(worst(&json!({"engines": [off]})), Some(Level::Degraded));
         let loose = json!({"id": "w", "state": "ready", "listed": true, "durable": false});
         assert_eq!(worst(&json!({"engines": [loose]})), Some(Level::Degraded));
+    }
+
+    #[test]
+    fn a_turn_that_is_blocked_is_degraded_and_names_its_session() {
+        let outbox = json!({"open": 1, "waiting": 0, "blocked": 2, "blockedSession": "k"});
+        let engine = json!({"id": "w", "state": "ready", "listed": true, "durable": true, "outbox": outbox});
+        let found = of_slot(&json!({"engines": [engine]}));
+        assert_eq!((found.len(), found[0].level, found[0].subject.as_deref()), (1, Level::Degraded, Some("w")));
+        assert!(found[0].hint.as_deref().unwrap().contains("engineroom sessions repair k"), "{found:?}");
+        let waits = json!({"outboxOfOthers": {"gone": {"waiting": 3, "waitingSinceMs": 1}}});
+        assert_eq!(worst(&waits), Some(Level::Warning));
     }
 
     #[test]

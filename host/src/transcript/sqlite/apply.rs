@@ -3,7 +3,8 @@
 use super::purge::What;
 use super::{backend, codec, engine, purge};
 use crate::transcript::{
-    Entry, LeaseToken, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError, Submission, TurnRecord, Write,
+    BlockedReason, Entry, LeaseToken, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError, Submission,
+    TurnRecord, Write,
 };
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
@@ -52,11 +53,14 @@ fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken
             one(run(conn, sql, (*session as i64, *generation as i64))?, "session")
         }
         Write::Outbox(row) => outbox(conn, row),
-        Write::OutboxDelete(key) => run(conn, "DELETE FROM outbox WHERE key = ?1", [key]).map(|_| ()),
+        Write::OutboxDelete { engine, key } => {
+            run(conn, "DELETE FROM outbox WHERE engine = ?1 AND key = ?2", (engine, key)).map(|_| ())
+        }
         Write::OutboxCovered { engine, session, up_to } => {
             let sql = "DELETE FROM outbox WHERE session = ?1 AND first <= ?3 AND last <= ?3 AND last > 0
-                       AND engine = ?2 AND state = ?4";
-            run(conn, sql, (*session as i64, engine, *up_to as i64, state_code(OutboxState::Ready))).map(|_| ())
+                       AND engine = ?2 AND state IN (?4, ?5)";
+            let states = (state_code(OutboxState::Accepted), state_code(OutboxState::Ready));
+            run(conn, sql, (*session as i64, engine, *up_to as i64, states.0, states.1)).map(|_| ())
         }
         Write::HandedOver { engine, session, entry } => {
             let sql = "INSERT INTO handed(session, engine, entry) VALUES(?1, ?2, ?3)
@@ -155,22 +159,34 @@ fn session_of(conn: &Connection, entry: u64) -> Result<Option<SessionRow>, Store
 }
 
 fn outbox(conn: &Connection, row: &OutboxRow) -> Result<(), StoreError> {
-    let sql = "INSERT INTO outbox(key, engine, session, first, last, state, attempts, last_error, created_ms)
-               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-               ON CONFLICT(key) DO UPDATE SET engine = ?2, session = ?3, first = ?4, last = ?5, state = ?6, attempts = ?7,
-               last_error = ?8, created_ms = ?9";
-    let values = (
-        &row.key,
-        &row.engine,
+    let sql = "INSERT INTO outbox(engine, key, session, session_id, first, last, position, generation, state, reason, attempts,
+               attempted_ms, last_error, facts, created_ms)
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+               ON CONFLICT(engine, key) DO UPDATE SET session_id = ?4, first = ?5, last = ?6, position = ?7, generation = ?8,
+               state = ?9, reason = ?10, attempts = ?11, attempted_ms = ?12, last_error = ?13, facts = ?14, created_ms = ?15
+               WHERE session = ?3";
+    let facts = row.facts.as_ref().and_then(|facts| serde_json::to_string(facts).ok());
+    let values = rusqlite::params![
+        row.engine,
+        row.key,
         row.session as i64,
+        row.session_id,
         row.first as i64,
         row.last as i64,
+        row.position.map_or(-1, |position| position as i64),
+        row.generation as i64,
         state_code(row.state),
+        row.reason.map(BlockedReason::as_str),
         row.attempts,
-        &row.last_error,
+        row.attempted_ms,
+        row.last_error,
+        facts,
         row.created_ms,
-    );
-    run(conn, sql, values).map(|_| ())
+    ];
+    match run(conn, sql, values)? {
+        0 => Err(StoreError::Invalid("advancement key collision: the key belongs to a turn of another session")),
+        _ => Ok(()),
+    }
 }
 
 fn turn(conn: &Connection, record: &TurnRecord) -> Result<(), StoreError> {
@@ -220,6 +236,7 @@ pub(super) fn state_code(state: OutboxState) -> i64 {
         OutboxState::Admitted => 0,
         OutboxState::Ready => 1,
         OutboxState::Blocked => 2,
+        OutboxState::Accepted => 3,
     }
 }
 

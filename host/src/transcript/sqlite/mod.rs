@@ -30,8 +30,8 @@ mod tests;
 mod writer;
 
 use super::{
-    Ack, EnginePairs, EngineScope, Entry, EntryId, LeaseToken, OutboxRow, SessionRecord, SessionRow, Store, StoreError,
-    StoreStats, Submission, TurnRecord,
+    Ack, BlockedReason, EnginePairs, EngineScope, Entry, EntryId, LeaseToken, OutboxCount, OutboxRow, SessionRecord,
+    SessionRow, Store, StoreError, StoreStats, Submission, TurnRecord,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -160,8 +160,30 @@ impl Store for SqliteStore {
         self.readers.with(|conn| reader::frozen(conn, session))
     }
 
+    fn range(
+        &self,
+        session: SessionRow,
+        first: EntryId,
+        last: EntryId,
+        most: usize,
+    ) -> Result<Result<Vec<Arc<Entry>>, BlockedReason>, StoreError> {
+        self.readers.with(|conn| reader::range(conn, session, first, last, most))
+    }
+
     fn outbox(&self, session: Option<SessionRow>) -> Result<Vec<OutboxRow>, StoreError> {
         self.readers.with(|conn| reader::outbox(conn, session))
+    }
+
+    fn outbox_sessions(&self) -> Result<Vec<String>, StoreError> {
+        self.readers.with(reader::outbox_sessions)
+    }
+
+    fn outbox_counts(&self) -> Result<Vec<OutboxCount>, StoreError> {
+        self.readers.with(reader::outbox_counts)
+    }
+
+    fn handed(&self, session: SessionRow) -> Result<Vec<(String, EntryId)>, StoreError> {
+        self.readers.with(|conn| reader::handed(conn, session))
     }
 
     fn handed_over(&self, engine: &str, session: SessionRow) -> Result<EntryId, StoreError> {

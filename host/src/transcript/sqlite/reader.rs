@@ -2,7 +2,10 @@
 
 use super::apply::state_code;
 use super::{backend, codec, schema};
-use crate::transcript::{Entry, EntryId, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError, TurnRecord};
+use crate::transcript::{
+    BlockedReason, Entry, EntryId, OutboxCount, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError,
+    TurnRecord,
+};
 use rusqlite::{Connection, OptionalExtension, Row};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -172,31 +175,108 @@ pub(super) fn frozen(conn: &Connection, session: SessionRow) -> Result<Vec<(Entr
     all(conn, sql, [session as i64], |row| Ok((row.get::<_, i64>(0)? as u64, row.get(1)?)))
 }
 
+const OUTBOX_COLUMNS: &str = "engine, key, session, session_id, first, last, position, generation, state, reason, attempts, \
+                              attempted_ms, last_error, facts, created_ms";
+
+fn outbox_state(code: i64) -> OutboxState {
+    let known = [OutboxState::Admitted, OutboxState::Accepted, OutboxState::Ready, OutboxState::Blocked];
+    known.into_iter().find(|state| state_code(*state) == code).unwrap_or(OutboxState::Blocked)
+}
+
+fn outbox_row(row: &Row<'_>) -> rusqlite::Result<OutboxRow> {
+    let facts: Option<String> = row.get(13)?;
+    let reason: Option<String> = row.get(9)?;
+    Ok(OutboxRow {
+        engine: row.get(0)?,
+        key: row.get(1)?,
+        session: row.get::<_, i64>(2)? as u64,
+        session_id: row.get(3)?,
+        first: row.get::<_, i64>(4)? as u64,
+        last: row.get::<_, i64>(5)? as u64,
+        position: u64::try_from(row.get::<_, i64>(6)?).ok(),
+        generation: row.get::<_, i64>(7)? as u64,
+        state: outbox_state(row.get(8)?),
+        reason: reason.as_deref().and_then(BlockedReason::of),
+        attempts: row.get(10)?,
+        attempted_ms: row.get(11)?,
+        last_error: row.get(12)?,
+        facts: facts.and_then(|facts| serde_json::from_str(&facts).ok()),
+        created_ms: row.get(14)?,
+    })
+}
+
+/// Entry ids rise in the whole store, so the first entry tells the age of a row.
 pub(super) fn outbox(conn: &Connection, session: Option<SessionRow>) -> Result<Vec<OutboxRow>, StoreError> {
-    const COLUMNS: &str = "key, engine, session, first, last, state, attempts, last_error, created_ms";
-    let read = |row: &Row<'_>| {
-        let state: i64 = row.get(5)?;
-        let known = [OutboxState::Admitted, OutboxState::Ready, OutboxState::Blocked];
-        Ok(OutboxRow {
-            key: row.get(0)?,
-            engine: row.get(1)?,
-            session: row.get::<_, i64>(2)? as u64,
-            first: row.get::<_, i64>(3)? as u64,
-            last: row.get::<_, i64>(4)? as u64,
-            state: known.into_iter().find(|s| state_code(*s) == state).unwrap_or(OutboxState::Blocked),
-            attempts: row.get(6)?,
-            last_error: row.get(7)?,
-            created_ms: row.get(8)?,
-        })
-    };
-    // Entry ids rise in the whole store, so the first entry tells the age of a row.
     match session {
         Some(session) => {
-            let sql = format!("SELECT {COLUMNS} FROM outbox WHERE session = ?1 ORDER BY first, key");
-            all(conn, &sql, [session as i64], read)
+            let sql = format!("SELECT {OUTBOX_COLUMNS} FROM outbox WHERE session = ?1 ORDER BY first, key, engine");
+            all(conn, &sql, [session as i64], outbox_row)
         }
-        None => all(conn, &format!("SELECT {COLUMNS} FROM outbox ORDER BY first, key"), [], read),
+        None => {
+            let sql = format!("SELECT {OUTBOX_COLUMNS} FROM outbox ORDER BY first, key, engine");
+            all(conn, &sql, [], outbox_row)
+        }
     }
+}
+
+pub(super) fn outbox_sessions(conn: &Connection) -> Result<Vec<String>, StoreError> {
+    let sql =
+        "SELECT s.key FROM outbox AS o JOIN sessions AS s ON s.row = o.session GROUP BY s.row ORDER BY min(o.first)";
+    all(conn, sql, [], |row| row.get(0))
+}
+
+pub(super) fn outbox_counts(conn: &Connection) -> Result<Vec<OutboxCount>, StoreError> {
+    // With one min() SQLite takes the other columns from its row.
+    let sql = "SELECT o.engine, o.state, count(*), s.key, min(o.created_ms) FROM outbox AS o JOIN sessions AS s ON s.row = o.session
+               GROUP BY o.engine, o.state ORDER BY o.engine, o.state";
+    all(conn, sql, [], |row| {
+        Ok(OutboxCount {
+            engine: row.get(0)?,
+            state: outbox_state(row.get(1)?),
+            rows: row.get::<_, i64>(2)? as u64,
+            session_key: row.get(3)?,
+            oldest_ms: row.get(4)?,
+        })
+    })
+}
+
+/// Walks from the last entry towards the root until the first one.
+pub(super) fn range(
+    conn: &Connection,
+    session: SessionRow,
+    first: EntryId,
+    last: EntryId,
+    most: usize,
+) -> Result<Result<Vec<Arc<Entry>>, BlockedReason>, StoreError> {
+    let snapshot = conn.unchecked_transaction().map_err(backend)?;
+    let sql = format!("SELECT {} FROM entries WHERE id = ?1 AND session = ?2", codec::ENTRY_COLUMNS);
+    let mut statement = snapshot.prepare_cached(&sql).map_err(backend)?;
+    let mut entries = Vec::new();
+    let mut next = last;
+    loop {
+        // Parents are older than their children.
+        if next < first || next == 0 {
+            return Ok(Err(BlockedReason::NotDescendant));
+        }
+        let mut rows = statement.query((next as i64, session as i64)).map_err(backend)?;
+        let Some(row) = rows.next().map_err(backend)? else { return Ok(Err(BlockedReason::RangeMissing)) };
+        if entries.len() >= most {
+            return Ok(Err(BlockedReason::TooLarge));
+        }
+        let entry = codec::entry(row)?;
+        next = entry.parent;
+        let done = entry.id == first;
+        entries.push(Arc::new(entry));
+        if done {
+            entries.reverse();
+            return Ok(Ok(entries));
+        }
+    }
+}
+
+pub(super) fn handed(conn: &Connection, session: SessionRow) -> Result<Vec<(String, EntryId)>, StoreError> {
+    let sql = "SELECT engine, entry FROM handed WHERE session = ?1 ORDER BY engine";
+    all(conn, sql, [session as i64], |row| Ok((row.get(0)?, row.get::<_, i64>(1)? as u64)))
 }
 
 pub(super) fn handed_over(conn: &Connection, engine: &str, session: SessionRow) -> Result<EntryId, StoreError> {

@@ -12,7 +12,8 @@
 //!  frozen    (session, entry) PK ─ text           pruned texts, shown byte for byte from then on
 //!
 //!  turns     (session, turn_id) PK ─ admitted ─ terminal ─ idempotency_key ─ engine ─ degraded ─ detail ─ times
-//!  outbox    key PK ─ engine ─ session ─ first ─ last ─ state ─ attempts ─ last_error ─ created_ms
+//!  outbox    (engine, key) PK ─ session ─ session_id ─ first ─ last ─ position ─ generation ─ state ─ reason ─ attempts ─
+//!            attempted_ms ─ last_error ─ facts ─ created_ms      turns that an engine was not given yet
 //!  handed    (session, engine) PK ─ entry         last entry that an engine was given
 //!  engine_kv (scope, engine, key) PK ─ value      scope 0: the engine's own; else the row of a session
 //! ```
@@ -29,7 +30,7 @@ use std::time::Duration;
 const APPLICATION_ID: i64 = 0x456e_6772;
 
 /// One step per format version; step `n` lifts format `n` to `n + 1`. A step that was released never changes.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = ["
     CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE sessions(
         row INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, agent TEXT NOT NULL,
@@ -55,6 +56,22 @@ const STEPS: [&str; 1] = ["
     CREATE TABLE engine_kv(
         scope INTEGER NOT NULL, engine TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
         PRIMARY KEY(scope, engine, key)) WITHOUT ROWID;
+",
+// A turn may wait for several engines, each with a row of its own; a row carries the place and the facts of its turn.
+"
+    ALTER TABLE outbox RENAME TO outbox_of_format_1;
+    DROP INDEX outbox_range;
+    CREATE TABLE outbox(
+        engine TEXT NOT NULL, key TEXT NOT NULL, session INTEGER NOT NULL, session_id TEXT NOT NULL, first INTEGER NOT NULL,
+        last INTEGER NOT NULL, position INTEGER NOT NULL, generation INTEGER NOT NULL, state INTEGER NOT NULL, reason TEXT,
+        attempts INTEGER NOT NULL, attempted_ms INTEGER NOT NULL, last_error TEXT, facts TEXT, created_ms INTEGER NOT NULL,
+        PRIMARY KEY(engine, key)) WITHOUT ROWID;
+    INSERT INTO outbox
+        SELECT o.engine, o.key, o.session, s.session_id, o.first, o.last, -1, s.generation, o.state,
+            CASE o.state WHEN 2 THEN 'range-missing' END, o.attempts, 0, o.last_error, NULL, o.created_ms
+        FROM outbox_of_format_1 AS o JOIN sessions AS s ON s.row = o.session;
+    DROP TABLE outbox_of_format_1;
+    CREATE INDEX outbox_range ON outbox(session, first);
 "];
 
 /// Newest format that this gateway knows.
@@ -155,6 +172,35 @@ mod tests {
         let before = std::fs::read(&foreign).unwrap();
         assert!(matches!(open_writer(&foreign), Err(StoreError::Open { .. })));
         assert_eq!(std::fs::read(&foreign).unwrap(), before);
+    }
+
+    /// The whole content of the outbox, a line a row.
+    fn rows(conn: &Connection) -> Vec<String> {
+        let sql = "SELECT engine || ' ' || key || ' ' || session || ' ' || session_id || ' ' || first || ' ' || last || ' ' ||
+            position || ' ' || generation || ' ' || state || ' ' || ifnull(reason, '-') || ' ' || attempts FROM outbox ORDER BY key";
+        let mut statement = conn.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn rows_of_an_older_outbox_keep_their_turns() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.db");
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch(STEPS[0]).unwrap();
+        conn.execute_batch(
+            "INSERT INTO sessions VALUES(7, 'k', 'id-7', 'main', 12, 3, 0, 0, 2, 0);
+             INSERT INTO outbox VALUES('a', 'e', 7, 11, 12, 1, 2, 'no', 5), ('b', 'e', 7, 13, 14, 2, 0, NULL, 6),
+                 ('c', 'e', 99, 1, 2, 1, 0, NULL, 7);",
+        )
+        .unwrap();
+        conn.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+        conn.pragma_update(None, "user_version", 1).unwrap();
+        drop(conn);
+        let conn = open_writer(&path).unwrap();
+        let expected = ["e a 7 id-7 11 12 -1 3 1 - 2", "e b 7 id-7 13 14 -1 3 2 range-missing 0"];
+        assert_eq!(rows(&conn), expected, "a row of a session that is gone goes with it");
+        assert_eq!(conn.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap(), FORMAT);
     }
 
     #[test]

@@ -339,11 +339,17 @@ fn outbox_row(key: &str, session: SessionRow, first: EntryId, last: EntryId, sta
         key: key.into(),
         engine: "e".into(),
         session,
+        session_id: "id".into(),
         first,
         last,
+        position: Some(0),
+        generation: 1,
         state,
+        reason: None,
         attempts: 0,
+        attempted_ms: 0,
         last_error: None,
+        facts: None,
         created_ms: 1,
     }
 }
@@ -376,8 +382,83 @@ fn the_outbox_is_replaced_by_key_covered_by_range_and_ordered_by_age() {
         "vuyxw",
         "only whole, ready ranges of the engine and session are covered"
     );
-    submit(&*store, vec![Write::OutboxDelete("y".into()), Write::OutboxDelete("never".into())]).unwrap();
-    assert_eq!(keys(store.outbox(Some(1)).unwrap()), "uxw");
+    let delete = |engine: &str, key: &str| Write::OutboxDelete { engine: engine.into(), key: key.into() };
+    submit(&*store, vec![delete("e", "y"), delete("e", "u"), delete("e", "never")]).unwrap();
+    assert_eq!(keys(store.outbox(Some(1)).unwrap()), "uxw", "u is a row of another engine");
+}
+
+#[test]
+fn a_turn_may_wait_for_several_engines_and_a_key_belongs_to_one_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let facts = crate::transcript::AcceptedFacts { heartbeat: true, budget: Some(5), ..Default::default() };
+    let one = OutboxRow {
+        facts: Some(facts),
+        reason: Some(BlockedReason::TooLarge),
+        position: None,
+        attempted_ms: 8,
+        ..outbox_row("k", 1, 10, 11, OutboxState::Blocked)
+    };
+    let other = OutboxRow { engine: "shadow".into(), ..outbox_row("k", 1, 10, 11, OutboxState::Accepted) };
+    submit(&*store, vec![Write::Outbox(one.clone()), Write::Outbox(other.clone())]).unwrap();
+    assert_eq!(store.outbox(Some(1)).unwrap(), [one, other]);
+    let stolen = Write::Outbox(outbox_row("k", 2, 10, 11, OutboxState::Ready));
+    assert!(matches!(submit(&*store, vec![stolen]), Err(StoreError::Invalid(why)) if why.contains("collision")));
+    let covered = Write::OutboxCovered { engine: "shadow".into(), session: 1, up_to: 11 };
+    submit(&*store, vec![covered]).unwrap();
+    assert_eq!(store.outbox(Some(1)).unwrap().len(), 1, "an accepted range is covered like a ready one");
+}
+
+#[test]
+fn a_range_is_read_along_the_tree_whole_or_with_the_reason_why_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let (record, head) = conversation(&*store, "a", 6);
+    let ids: Vec<EntryId> = store.branch(record.row, head).unwrap().iter().map(|entry| entry.id).collect();
+    let range = |first, last, most| {
+        let found = store.range(record.row, first, last, most).unwrap();
+        found.map(|entries| entries.iter().map(|entry| entry.id).collect::<Vec<_>>())
+    };
+    assert_eq!(range(ids[2], ids[4], 3).unwrap(), ids[2..=4]);
+    assert_eq!(range(ids[3], ids[3], 3).unwrap(), [ids[3]]);
+    assert_eq!(range(ids[2], ids[5], 3), Err(BlockedReason::TooLarge));
+    assert_eq!(range(ids[2], 9_999_999, 9), Err(BlockedReason::RangeMissing));
+    let sibling = message(&*store, record.row, ids[1], Role::User, "edited");
+    let at = sibling.id;
+    submit(&*store, vec![Write::Append(sibling)]).unwrap();
+    assert_eq!(range(ids[2], at, 9), Err(BlockedReason::NotDescendant));
+    assert_eq!(range(ids[1], at, 9).unwrap(), [ids[1], at], "another branch is as good");
+}
+
+#[test]
+fn what_waits_is_counted_by_engine_and_found_by_age() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let (a, a_head) = conversation(&*store, "a", 2);
+    let (b, b_head) = conversation(&*store, "b", 2);
+    let rows = [
+        outbox_row("1", b.row, b_head, b_head, OutboxState::Blocked),
+        outbox_row("2", a.row, a_head, a_head, OutboxState::Ready),
+        OutboxRow { created_ms: 2, ..outbox_row("3", b.row, b_head + 1, b_head + 1, OutboxState::Ready) },
+        OutboxRow { engine: "f".into(), ..outbox_row("4", b.row, b_head, b_head, OutboxState::Accepted) },
+    ];
+    submit(&*store, rows.into_iter().map(Write::Outbox).collect()).unwrap();
+    assert_eq!(store.outbox_sessions().unwrap(), ["a", "b"]);
+    let counts: Vec<_> = store
+        .outbox_counts()
+        .unwrap()
+        .into_iter()
+        .map(|count| (count.engine, count.state, count.rows, count.session_key))
+        .collect();
+    let expected = [
+        ("e".to_owned(), OutboxState::Ready, 2, "a".to_owned()),
+        ("e".to_owned(), OutboxState::Blocked, 1, "b".to_owned()),
+        ("f".to_owned(), OutboxState::Accepted, 1, "b".to_owned()),
+    ];
+    assert_eq!(counts, expected);
+    let handed = Write::HandedOver { engine: "e".into(), session: a.row, entry: a_head };
+    submit(&*store, vec![handed]).unwrap();
+    assert_eq!(store.handed(a.row).unwrap(), [("e".to_owned(), a_head)]);
 }
 
 fn turn(id: &str, session: SessionRow, key: Option<&str>) -> TurnRecord {
@@ -632,7 +713,9 @@ fn a_small_turn_takes_well_under_two_kilobytes() {
         let engine = String::from("window");
         let pending =
             OutboxRow { engine: engine.clone(), ..outbox_row(&key, record.row, user.id, 0, OutboxState::Admitted) };
-        let ready = OutboxRow { last: answer.id, state: OutboxState::Ready, ..pending.clone() };
+        let facts = crate::transcript::AcceptedFacts { model: Some("gpt-4o".into()), ..Default::default() };
+        let state = OutboxState::Accepted;
+        let ready = OutboxRow { last: answer.id, state, facts: Some(facts), ..pending.clone() };
         let turn = TurnRecord {
             detail: json!({"candidates": ["window", "legacy"], "ms": 12}),
             ..turn(&key, record.row, None)
@@ -646,7 +729,7 @@ fn a_small_turn_takes_well_under_two_kilobytes() {
                 Write::Outbox(ready),
                 Write::Turn(turn),
                 Write::HandedOver { engine, session: record.row, entry: head },
-                Write::OutboxDelete(key),
+                Write::OutboxDelete { engine: "window".into(), key },
             ],
         };
         drop(store.submit(first));
