@@ -23,11 +23,11 @@ pub enum Commit {
     Never,
 }
 
-/// The optional hooks that an engine has. Written by the attribute [`crate::hooks`].
+/// The optional hooks that an engine or a memory provider has. Written by the attribute [`crate::hooks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hooks(u32);
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "bootstrap",
     "maintain",
     "ingest_batch",
@@ -40,6 +40,8 @@ const NAMES: [&str; 12] = [
     "tools",
     "call_tool",
     "dispose",
+    "prompt_section",
+    "append",
 ];
 
 impl Hooks {

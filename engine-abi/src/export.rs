@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "hands the entry to abi_stable's root module and calls the host's registrar")]
 
 use crate::guard::{connect, guarded};
-use crate::wire::{EngineModule, EngineModuleRef, EntryPointV1, FactoryV1, RegistrarV1, Str, status};
+use crate::wire::{EngineModule, EngineModuleRef, EntryPointV1, FactoryV1, MemoryFactoryV1, RegistrarV1, Str, status};
 use crate::{Error, Result};
 use abi_stable::library::{CheckTypeLayout, LibHeader, RootModuleError};
 use abi_stable::marker_type::ErasedPrefix;
@@ -39,13 +39,31 @@ pub fn root_module(entry: &'static EntryPointV1) -> RootResult {
 ///
 /// `registrar` comes from the host and is valid during the call.
 pub unsafe fn register(registrar: *const RegistrarV1, engines: &[(&str, FactoryV1)]) -> u32 {
+    // SAFETY: the caller's promise.
+    unsafe { register_all(registrar, engines, &[]) }
+}
+
+/// Registers the engines and the memory providers of a library.
+///
+/// # Safety
+///
+/// `registrar` comes from the host and is valid during the call.
+pub unsafe fn register_all(
+    registrar: *const RegistrarV1,
+    engines: &[(&str, FactoryV1)],
+    memory: &[(&str, MemoryFactoryV1)],
+) -> u32 {
+    // On a refusal the host has logged why; what else is in the library may still serve.
+    let taken = |id: &str, answer: u32| match answer {
+        status::OK | status::REFUSED => Ok(()),
+        other => Err(Error::new(format_args!("the host did not register \"{id}\" ({other})"))),
+    };
     let work = |registrar: &RegistrarV1| {
         for (id, factory) in engines {
-            match (registrar.register_engine)(registrar.context, Str::new(id), factory) {
-                // On a refusal the host has logged why; the other engines of the library may still serve.
-                status::OK | status::REFUSED => {}
-                other => return Err(Error::new(format_args!("the host did not register \"{id}\" ({other})"))),
-            }
+            taken(id, (registrar.register_engine)(registrar.context, Str::new(id), factory))?;
+        }
+        for (id, factory) in memory {
+            taken(id, (registrar.register_memory)(registrar.context, Str::new(id), factory))?;
         }
         Ok(())
     };
@@ -71,29 +89,34 @@ pub unsafe fn register_with(registrar: *const RegistrarV1, work: impl FnOnce(&Re
     )
 }
 
-/// Makes a library of engines: the manifest in its own section, both doors, and the guard around everything.
+/// Makes a library of engines, memory providers or both: the manifest in its own section, both doors, and the guard around
+/// everything.
 ///
 /// ```ignore
 /// engine_abi::export_engine! {
 ///     plugin: "window",
 ///     engines: { "window" => Window },
+///     memory: { "notes" => Notes },
 ///     config_schema: r#"{ "type": "object" }"#,
 /// }
 /// ```
 ///
-/// `plugin` is the id under which the operator configures the library; `engines` are the ids that a slot names, each
-/// with a type that implements [`crate::ContextEngine`]; `config_schema` is a JSON Schema, checked by the host before
-/// the library is loaded. Version and description come from the crate.
+/// `plugin` is the id under which the operator configures the library; `engines` are the ids that the slot of context engines
+/// names, each with a type that implements [`crate::ContextEngine`]; `memory` those that the memory slot names, each with a
+/// type that implements [`crate::MemoryProvider`]. One of the two may be left out. `config_schema` is a JSON Schema, checked by
+/// the host before the library is loaded. Version and description come from the crate.
 #[macro_export]
 macro_rules! export_engine {
     (
         plugin: $plugin:expr,
         engines: { $first:literal => $first_engine:ty $(, $id:literal => $engine:ty)* $(,)? }
+        $(, memory: { $first_memory:literal => $first_provider:ty $(, $memory:literal => $provider:ty)* $(,)? })?
         $(, config_schema: $schema:expr)? $(,)?
     ) => {
         $crate::manifest_section! {
             ("plugin", $plugin),
             ("engines", concat!($first $(, ",", $id)*)),
+            $(("memory", concat!($first_memory $(, ",", $memory)*)),)?
             ("kind", "context-engine"),
             $(("config_schema", $schema),)?
         }
@@ -103,8 +126,36 @@ macro_rules! export_engine {
                     ($first, $crate::factory::<$first_engine>()),
                     $(($id, $crate::factory::<$engine>()),)*
                 ];
+                let memory: &[(&str, $crate::wire::MemoryFactoryV1)] = &[
+                    $(
+                        ($first_memory, $crate::memory_factory::<$first_provider>()),
+                        $(($memory, $crate::memory_factory::<$provider>()),)*
+                    )?
+                ];
                 // SAFETY: the host calls `register` with a registrar that is valid during the call.
-                unsafe { $crate::export::register(registrar, &engines) }
+                unsafe { $crate::export::register_all(registrar, &engines, memory) }
+            }
+        }
+    };
+    (
+        plugin: $plugin:expr,
+        memory: { $first:literal => $first_provider:ty $(, $id:literal => $provider:ty)* $(,)? }
+        $(, config_schema: $schema:expr)? $(,)?
+    ) => {
+        $crate::manifest_section! {
+            ("plugin", $plugin),
+            ("memory", concat!($first $(, ",", $id)*)),
+            ("kind", "memory"),
+            $(("config_schema", $schema),)?
+        }
+        $crate::export_entry! {
+            |registrar| {
+                let memory = [
+                    ($first, $crate::memory_factory::<$first_provider>()),
+                    $(($id, $crate::memory_factory::<$provider>()),)*
+                ];
+                // SAFETY: the host calls `register` with a registrar that is valid during the call.
+                unsafe { $crate::export::register_all(registrar, &[], &memory) }
             }
         }
     };

@@ -38,6 +38,9 @@
 //! # fn main() {}
 //! ```
 //!
+//! The same door takes memory providers ([`MemoryProvider`]), alone or beside engines:
+//! `export_engine! { plugin: "notes", memory: { "notes" => Notes } }`.
+//!
 //! | module | for |
 //! |---|---|
 //! | the root | authors: the trait, what a hook gets, what it gives back |
@@ -56,6 +59,8 @@ mod guard;
 pub mod host;
 mod log;
 pub mod manifest;
+mod memory;
+mod memory_table;
 mod raw;
 mod request;
 mod results;
@@ -74,6 +79,8 @@ pub use engine_abi_wire as wire;
 // What most engines want beside this crate, so that it stays the only one that they must name.
 pub use asked::{CursorRequest, LlmReply, LlmRequest, MemoryHit, Page, Tokens};
 pub use error::{Error, Result, ServiceError};
+pub use memory::{MemoryProvider, PromptSectionRequest};
+pub use memory_table::{memory_factory, memory_table};
 pub use request::{
     AfterTurn, Anchor, AssembleArgs, AssembleRequest, CommitTurn, CompactArgs, CompactRequest, MaintainRequest, Prompt,
     SessionEnded, SubagentEnded, SubagentSpawn, ToolRequest,

@@ -241,11 +241,11 @@ impl Host {
         Ok(unsafe { raw::text(out) }.map(str::to_owned))
     }
 
-    /// Searches the memory, best first.
+    /// Searches the memory, best first. Without a memory provider nothing is found.
     ///
     /// # Errors
     ///
-    /// When there is no memory provider, or it fails.
+    /// When the provider fails in this very search. Mostly an engine goes on without hits then.
     pub fn search_memory(&self, query: &str, limit: u64) -> Result<Vec<MemoryHit>, ServiceError> {
         let table: &wire::MemoryV1 = self.table(&MEMORY)?;
         let mut out = wire::MemoryHitsV1 { ptr: std::ptr::null(), len: 0 };
@@ -268,7 +268,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// When it is not granted, or the provider fails.
+    /// When it is not granted, when there is no provider or it does not take anything, or when it fails.
     pub fn append_memory(&self, text: &str) -> Result<(), ServiceError> {
         let table: &wire::MemoryV1 = self.table(&MEMORY)?;
         let append = table.append.ok_or_else(|| {

@@ -48,6 +48,18 @@ impl<E: ContextEngine> Table<E> {
 }
 
 extern "C" fn create<E: ContextEngine>(_: *const u8, context: *const FactoryContextV1, out: *mut InstanceV1) -> u32 {
+    create_with(context, E::create, |instance| {
+        // SAFETY: `out` is valid for a write; `dispose` takes the box back.
+        unsafe { *out = InstanceV1 { table: table::<E>(), instance } };
+    })
+}
+
+/// Runs a factory, guarded; `give` hands the boxed instance over.
+pub(crate) fn create_with<T, C: serde::de::DeserializeOwned>(
+    context: *const FactoryContextV1,
+    make: impl FnOnce(C, &Factory) -> Result<T>,
+    give: impl FnOnce(*const u8),
+) -> u32 {
     // SAFETY: the host lends a valid context until this function returns.
     let frame = unsafe { (*context).frame };
     let work = || {
@@ -55,9 +67,8 @@ extern "C" fn create<E: ContextEngine>(_: *const u8, context: *const FactoryCont
         let factory = unsafe { Factory::new(context) };
         let config = serde_json::from_str(factory.config_json())
             .map_err(|error| Error::new(format_args!("the configuration does not fit: {error}")))?;
-        let engine = Box::new(E::create(config, &factory)?);
-        // SAFETY: `out` is valid for a write; `dispose` takes the box back.
-        unsafe { *out = InstanceV1 { table: table::<E>(), instance: Box::into_raw(engine).cast_const().cast() } };
+        let instance = Box::new(make(config, &factory)?);
+        give(Box::into_raw(instance).cast_const().cast());
         Ok(())
     };
     // SAFETY: as above.
@@ -85,7 +96,7 @@ fn call_hook(
 }
 
 /// Runs one hook of an instance, guarded.
-fn hook<E: ContextEngine>(
+pub(crate) fn hook<E>(
     instance: *const u8,
     call: *const CallV1,
     session: *const SessionV1,
@@ -227,12 +238,21 @@ extern "C" fn subagent_ended<E: ContextEngine>(
 }
 
 extern "C" fn dispose<E: ContextEngine>(instance: *const u8, call: *const CallV1) -> u32 {
+    dispose_with::<E>(instance, call, E::dispose)
+}
+
+/// The last call of an instance, which is dropped after it.
+pub(crate) fn dispose_with<E>(
+    instance: *const u8,
+    call: *const CallV1,
+    dispose: impl FnOnce(&E, &Context) -> Result<()>,
+) -> u32 {
     call_hook(call, std::ptr::null(), |context, _| {
         let mut disposed = Ok(());
         // The instance is dropped whatever `dispose` does, and a drop that panics is contained like a hook.
         let panicked = quietly(|| {
             // SAFETY: `instance` is the box of `create`, still alive.
-            disposed = unsafe { &*instance.cast::<E>() }.dispose(context).and_then(|()| Ok(context.flush()?));
+            disposed = dispose(unsafe { &*instance.cast::<E>() }, context).and_then(|()| Ok(context.flush()?));
         });
         // SAFETY: `instance` is the box of `create`; this is the last call, so nothing refers to it any more.
         let dropped = quietly(|| drop(unsafe { Box::from_raw(instance.cast_mut().cast::<E>()) }));

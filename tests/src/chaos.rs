@@ -36,6 +36,20 @@ impl Setup {
         self.file(&library_name("chaos"), bytes).select("chaos").toml(&lines)
     }
 
+    /// Drops `chaos` with this configuration and selects its memory provider, not its engine. Deadlines are short.
+    pub fn chaos_memory(self, config: &Value) -> Setup {
+        let bytes = std::fs::read(built().library("chaos")).expect("the fixture");
+        let mut lines = String::from("[plugins.entries.chaos.config]\n");
+        for (key, value) in config.as_object().expect("an object") {
+            lines.push_str(&format!("{key} = {value}\n"));
+        }
+        lines.push_str("[plugins.deadlines]\nfactory_ms = 1000\nprobe_ms = 8000\n");
+        for hook in ["memory_prompt", "memory_search", "memory_append", "dispose"] {
+            lines.push_str(&format!("{hook}_ms = 400\n"));
+        }
+        self.file(&library_name("chaos"), &bytes).memory("chaos").toml(&lines)
+    }
+
     /// Drops a copy of `chaos` in which `from` is overwritten by `to`, padded with NULs, and selects it.
     pub fn chaos_patched(self, from: &str, to: &str) -> Setup {
         assert!(to.len() <= from.len(), "the patch must fit");

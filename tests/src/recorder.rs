@@ -14,11 +14,17 @@ impl Setup {
     /// Drops `recorder` with this configuration (a JSON object, see `tests/fixtures/recorder/src/config.rs`) and selects it.
     /// What it writes down is [`Setup::calls`].
     pub fn recorder(self, config: &Value) -> Setup {
+        self.recorder_granted(config, &["sessions"])
+    }
+
+    /// The same with other grants.
+    pub fn recorder_granted(self, config: &Value, grants: &[&str]) -> Setup {
         let mut config = config.clone();
         config["log"] = json!(self.path().join(LOG));
         let bytes = std::fs::read(built().library("recorder")).expect("the fixture");
         let lines = format!(
-            "[plugins.entries.recorder]\nisolation = \"in-process\"\ngrants = [\"sessions\"]\nconfig = {}\n",
+            "[plugins.entries.recorder]\nisolation = \"in-process\"\ngrants = {}\nconfig = {}\n",
+            json!(grants),
             toml(&config)
         );
         self.file(&library_name("recorder"), &bytes).select("recorder").toml(&lines)

@@ -15,6 +15,7 @@ pub fn library_name(name: &str) -> String {
 pub struct Setup {
     folder: tempfile::TempDir,
     slot: String,
+    memory: Option<String>,
     sections: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -35,7 +36,7 @@ impl Setup {
     pub fn at(parent: &Path) -> Setup {
         let folder = tempfile::Builder::new().prefix("engineroom-").tempdir_in(parent).expect("a folder");
         std::fs::create_dir(folder.path().join("plugins")).expect("a plugins folder");
-        Setup { folder, slot: "\"legacy\"".into(), sections: Vec::new(), environment: Vec::new() }
+        Setup { folder, slot: "\"legacy\"".into(), memory: None, sections: Vec::new(), environment: Vec::new() }
     }
 
     /// Selects an engine.
@@ -47,6 +48,12 @@ impl Setup {
     /// Selects a chain.
     pub fn chain(mut self, ids: &[&str]) -> Setup {
         self.slot = Value::from(ids.to_vec()).to_string();
+        self
+    }
+
+    /// Selects a memory provider.
+    pub fn memory(mut self, id: &str) -> Setup {
+        self.memory = Some(Value::from(id).to_string());
         self
     }
 
@@ -104,8 +111,9 @@ impl Setup {
         let path = self.path().join("plugins.toml");
         let text = format!(
             "[gateway]\nlisten = \"127.0.0.1:0\"\nstate_dir = \"state\"\n\n[plugins]\ndir = \"plugins\"\n\n\
-             [plugins.slots]\ncontextEngine = {}\n\n{}\n",
+             [plugins.slots]\ncontextEngine = {}\n{}\n{}\n",
             self.slot,
+            self.memory.as_ref().map(|id| format!("memory = {id}\n")).unwrap_or_default(),
             self.sections.join("\n")
         );
         std::fs::write(&path, text).expect("plugins.toml");

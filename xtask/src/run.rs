@@ -4,8 +4,8 @@ use crate::{Outcome, built, cargo, done, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Engines that come with the gateway: package and library name.
-const BUNDLED: &[(&str, &str)] = &[("engine-window", "window")];
+/// Engines and memory providers that come with the gateway: package and library name.
+const BUNDLED: &[(&str, &str)] = &[("engine-window", "window"), ("engine-notes", "notes")];
 
 /// Builds the gateway and the bundled engines, puts the engines into `plugins/`, and starts the gateway.
 pub(crate) fn run(args: &[String]) -> Outcome {

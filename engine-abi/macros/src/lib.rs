@@ -1,8 +1,9 @@
-//! `#[hooks]`: reads from an `impl ContextEngine` which hooks it has, so that an author never lists them.
+//! `#[hooks]`: reads from an `impl ContextEngine` or `impl MemoryProvider` which hooks it has, so that an author never lists
+//! them.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Adds `const HOOKS` to an `impl ContextEngine for …`: the names of the functions that stand in it.
+/// Adds `const HOOKS` to an `impl ContextEngine for …` or `impl MemoryProvider for …`: the names of the functions that stand in it.
 ///
 /// The host sees only these hooks. A hook that is left to its default costs no call.
 #[proc_macro_attribute]

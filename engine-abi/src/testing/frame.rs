@@ -2,6 +2,7 @@
 
 use super::services::host;
 use super::{Line, Shared, frame_of};
+use crate::MemoryHit;
 use crate::raw;
 use crate::wire::*;
 use std::cell::RefCell;
@@ -105,6 +106,8 @@ pub(super) struct Out {
     pub(super) compacted: Option<Compacted>,
     pub(super) ingested: Option<u64>,
     pub(super) committed: Option<u32>,
+    pub(super) section: Option<String>,
+    pub(super) hits: Vec<MemoryHit>,
 }
 
 pub(super) struct Frame {
@@ -193,21 +196,31 @@ impl Frame {
     }
 }
 
+/// What a library registered, by id.
+#[derive(Default)]
+pub(super) struct Registered {
+    pub(super) engines: Vec<(String, FactoryV1)>,
+    pub(super) memory: Vec<(String, MemoryFactoryV1)>,
+}
+
 /// Runs `register` of an entry and gives what it registered.
-pub(super) fn register(entry: &EntryPointV1) -> Result<Vec<(String, FactoryV1)>, Failure> {
+pub(super) fn register(entry: &EntryPointV1) -> Result<Registered, Failure> {
     #[derive(Default)]
     struct Desk {
-        factories: RefCell<Vec<(String, FactoryV1)>>,
+        registered: RefCell<Registered>,
         reason: RefCell<String>,
     }
     extern "C" fn engine(context: *const u8, id: Str, factory: *const FactoryV1) -> u32 {
         // SAFETY: `context` is the desk below; the engine lends the rest for the call.
         let (desk, id, factory) = unsafe { (&*context.cast::<Desk>(), owned(id), *factory) };
-        desk.factories.borrow_mut().push((id.unwrap_or_default(), factory));
+        desk.registered.borrow_mut().engines.push((id.unwrap_or_default(), factory));
         status::OK
     }
-    extern "C" fn memory(_: *const u8, _: Str, _: *const MemoryFactoryV1) -> u32 {
-        status::REFUSED
+    extern "C" fn memory(context: *const u8, id: Str, factory: *const MemoryFactoryV1) -> u32 {
+        // SAFETY: as above.
+        let (desk, id, factory) = unsafe { (&*context.cast::<Desk>(), owned(id), *factory) };
+        desk.registered.borrow_mut().memory.push((id.unwrap_or_default(), factory));
+        status::OK
     }
     extern "C" fn fail(context: *const u8, message: Str) -> u32 {
         // SAFETY: as above.
@@ -224,7 +237,7 @@ pub(super) fn register(entry: &EntryPointV1) -> Result<Vec<(String, FactoryV1)>,
         fail,
     };
     match (entry.register)(&raw const registrar) {
-        status::OK => Ok(desk.factories.take()),
+        status::OK => Ok(desk.registered.take()),
         status => Err(Failure { status, reason: desk.reason.take(), service_token: 0 }),
     }
 }
@@ -300,6 +313,15 @@ sink! {
         summary: owned((*result).summary),
         first_kept_entry_id: (*result).first_kept_entry_id,
     });
+    memory_prompt(text: Str) |out| out.section = owned(text);
+    memory_hits(hits: *const MemoryHitV1, len: usize) |out| {
+        out.hits.extend(raw::slice(hits, len).iter().map(|hit| MemoryHit {
+            id: owned(hit.id).unwrap_or_default(),
+            text: owned(hit.text).unwrap_or_default(),
+            score: hit.score,
+            time_ms: raw::time(hit.time_ms),
+        }));
+    };
 }
 
 /// Sinks of hooks that this host does not call.
@@ -315,8 +337,6 @@ ignored! {
     prepare_subagent(*const PrepareSubagentResultV1);
     tool(*const ToolV1);
     tool_result(*const ToolResultV1);
-    memory_prompt(Str);
-    memory_hits(*const MemoryHitV1, usize);
 }
 
 pub(super) static SINK: SinkV1 = SinkV1 {

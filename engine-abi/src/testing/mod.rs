@@ -1,5 +1,5 @@
-//! A small host for an author's tests: runs the hooks of an engine through its function table, in the test's own
-//! process.
+//! A small host for an author's tests: runs the hooks of an engine ([`Engine`]) or of a memory provider ([`Memory`]) through
+//! its function table, in the test's own process.
 //!
 //! ```
 //! # use engine_abi::*;
@@ -27,11 +27,13 @@
 #![allow(unsafe_code, reason = "plays the host: lends pointers to an engine's functions and reads what they push")]
 
 mod frame;
+mod memory;
 mod services;
 
 use crate::wire::{self, CallV1, EntryPointV1, FactoryV1, FrameV1, InstanceV1, Str, status};
 pub use frame::{Assembled, Compacted, Failure, InfoSeen, Piece};
 use frame::{Frame, SINK};
+pub use memory::{Folders, Memory};
 pub use services::logged;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -137,10 +139,10 @@ impl Engine {
     ///
     /// # Panics
     ///
-    /// When the library registers nothing.
+    /// When the library registers no engine.
     pub fn from_entry(entry: &EntryPointV1, config_json: &str) -> Result<Engine, Failure> {
-        let factories = frame::register(entry)?;
-        Engine::make(&factories[0].1, config_json)
+        let registered = frame::register(entry)?;
+        Engine::make(&registered.engines[0].1, config_json)
     }
 
     fn make(factory: &FactoryV1, config_json: &str) -> Result<Engine, Failure> {

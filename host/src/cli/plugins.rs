@@ -5,7 +5,7 @@ use super::context::Context;
 use super::error::{CliError, Verdict};
 use super::out::{Cell, Out, Tone, short};
 use crate::config::{Config, edit};
-use crate::plugins::{PluginReport, PluginState, RESERVED_ENGINE, discover};
+use crate::plugins::{PluginReport, PluginState, RESERVED_ENGINE, Wanted, discover};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -31,7 +31,7 @@ async fn reports(context: &Context) -> Result<(Vec<Value>, bool), CliError> {
         // Inspection alone does not know the slots.
         if matches!(&report.state, PluginState::Declared { reason } if reason.starts_with("not listed"))
             && report.failure.is_none()
-            && report.engines().iter().any(|id| wanted.contains(id))
+            && wanted.iter().any(|wanted| report.offers(wanted))
         {
             report.wanted = true;
             report.state = PluginState::Declared { reason: "selected; no gateway runs".into() };
@@ -40,10 +40,12 @@ async fn reports(context: &Context) -> Result<(Vec<Value>, bool), CliError> {
     Ok((reports.iter().map(document).collect(), false))
 }
 
-/// Every engine that some slot lists.
-fn wanted(config: &Config) -> Vec<String> {
-    let agents = config.agents.values().flat_map(|agent| agent.slots.context_engine.clone());
-    chain(config).into_iter().chain(agents).collect()
+/// Everything that some slot lists.
+fn wanted(config: &Config) -> Vec<Wanted> {
+    let agents = config.agents.values();
+    let engines = agents.clone().flat_map(|agent| agent.slots.context_engine.clone());
+    let memory = agents.filter_map(|agent| agent.slots.memory.clone()).chain(config.plugins.slots.memory.clone());
+    chain(config).into_iter().chain(engines).map(Wanted::engine).chain(memory.map(Wanted::memory)).collect()
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CliError> {
@@ -67,8 +69,9 @@ async fn list(context: &Context) -> Result<Verdict, CliError> {
         out.aside(&format!("no libraries in {}", context.config().plugins.dir.display()));
         return Ok(Verdict::Well);
     }
-    let rows: Vec<Vec<Cell>> = plugins.iter().map(|plugin| row(plugin, &chain)).collect();
-    out.table(&["plugin", "version", "engines", "state", "file", "why"], &rows);
+    let memory = context.config().plugins.slots.memory.as_deref();
+    let rows: Vec<Vec<Cell>> = plugins.iter().map(|plugin| row(plugin, &chain, memory)).collect();
+    out.table(&["plugin", "version", "offers", "state", "file", "why"], &rows);
     if !running {
         out.aside("no gateway runs: the files were inspected, and none of them was run");
     }
@@ -83,11 +86,13 @@ fn chain(config: &Config) -> Vec<String> {
     }
 }
 
-fn row(plugin: &Value, chain: &[String]) -> Vec<Cell> {
+fn row(plugin: &Value, chain: &[String], memory: Option<&str>) -> Vec<Cell> {
     let text = |pointer: &str| plugin.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let engines: Vec<String> = strings(plugin, "/manifest/engines")
-        .map(|id| if chain.iter().any(|listed| listed == id) { format!("{id} (selected)") } else { id.to_owned() })
-        .collect();
+    let engines = strings(plugin, "/manifest/engines")
+        .map(|id| if chain.iter().any(|listed| listed == id) { format!("{id} (selected)") } else { id.to_owned() });
+    let providers = strings(plugin, "/manifest/memory")
+        .map(|id| if memory == Some(id) { format!("{id} (memory, selected)") } else { format!("{id} (memory)") });
+    let offers: Vec<String> = engines.chain(providers).collect();
     let state = text("/state");
     let tone = match state {
         "loaded" => Tone::Good,
@@ -102,7 +107,7 @@ fn row(plugin: &Value, chain: &[String]) -> Vec<Cell> {
     vec![
         short(text("/plugin_id"), 40).into(),
         short(text("/manifest/version"), 20).into(),
-        short(&engines.join(", "), 80).into(),
+        short(&offers.join(", "), 80).into(),
         Cell::toned(state, tone),
         short(&file.unwrap_or_default(), 60).into(),
         short(&why, 200).into(),
@@ -150,7 +155,8 @@ fn find(plugins: &[Value], what: &str) -> Result<Value, CliError> {
         let file = plugin.get("file").and_then(Value::as_str).map(Path::new);
         let id = plugin.get("plugin_id").and_then(Value::as_str).map(str::to_owned);
         let file_name = file.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-        id.into_iter().chain(strings(plugin, "/manifest/engines").map(str::to_owned)).chain(file_name).collect()
+        let ids = strings(plugin, "/manifest/engines").chain(strings(plugin, "/manifest/memory"));
+        id.into_iter().chain(ids.map(str::to_owned)).chain(file_name).collect()
     };
     if let Some(plugin) = plugins.iter().find(|plugin| names(plugin).iter().any(|name| name == what)) {
         return Ok(plugin.clone());
@@ -309,6 +315,7 @@ mod tests {
             &json!({"file": "/p/x.so", "state": "refused",
                     "failure": {"code": "CE210", "stage": "inspect", "message": "is empty"}}),
             &[],
+            None,
         );
         assert_eq!(row.last(), Some(&Cell::from("[CE210] inspect: is empty")));
     }

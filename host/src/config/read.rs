@@ -294,7 +294,8 @@ impl<'a> Reader<'a> {
             let given = Given { raw: Raw::Toml(item), base: self.base };
             let outcome = match name {
                 "contextEngine" => given.chain().map(|value| agent.slots.context_engine = value),
-                "memory" => given.provider().map(|value| agent.slots.memory = value),
+                // "none" is a choice here, too: an agent without the gateway's memory.
+                "memory" => given.maybe_text().map(|value| agent.slots.memory = value),
                 _ => {
                     self.unknown_of(path, name, key_span, &SLOT_KEYS);
                     continue;

@@ -1,7 +1,7 @@
 //! Every key with a fixed place: its section, how it is read, where it goes. One line a key.
 
 use super::given::{Given, Wrong};
-use super::types::{Config, OnFailure, TrustPolicy};
+use super::types::{Citations, Config, OnFailure, TrustPolicy};
 use serde_json::{Value, json};
 
 /// A key with a fixed place.
@@ -50,6 +50,8 @@ const ON_FAILURE: [(&str, OnFailure); 2] = [("fallback", OnFailure::Fallback), (
 const TRUST: [(&str, TrustPolicy); 3] =
     [("any", TrustPolicy::Any), ("pinned", TrustPolicy::Pinned), ("signed", TrustPolicy::Signed)];
 
+const CITATIONS: [(&str, Citations); 3] = [("auto", Citations::Auto), ("on", Citations::On), ("off", Citations::Off)];
+
 /// All of them, in the order in which `doctor` shows them.
 pub(super) const SETTINGS: &[Setting] = &[
     setting!("gateway.listen", gateway.listen, address),
@@ -96,11 +98,13 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("pruning.ttl", pruning.ttl_ms, span, 0),
     setting!("tools.max_calls", tools.max_calls, number, 0),
     setting!("tools.timeout_ms", tools.timeout_ms, millis),
+    setting!("memory.citations", memory.citations, one_of, &CITATIONS),
+    setting!("memory.section_tokens", memory.section_tokens, number, 0),
 ];
 
-/// What has a deadline of its own: every hook of an engine, and the two stages that run a library's code before any hook.
-/// `bootstrap_max` caps a catch-up that goes on reading; `background_maintain` is that of optional work, which must be over
-/// `give_way` after a turn wants the session.
+/// What has a deadline of its own: every hook of an engine or a memory provider, and the two stages that run a library's code
+/// before any hook. `bootstrap_max` caps a catch-up that goes on reading; `background_maintain` is that of optional work, which
+/// must be over `give_way` after a turn wants the session.
 pub const DEADLINE_NAMES: &[&str] = &[
     "probe",
     "register",
@@ -123,6 +127,9 @@ pub const DEADLINE_NAMES: &[&str] = &[
     "on_session_ended",
     "tools",
     "call_tool",
+    "memory_prompt",
+    "memory_search",
+    "memory_append",
     "dispose",
 ];
 

@@ -23,6 +23,8 @@ pub struct Config {
     pub pruning: PruningConfig,
     /// `[tools]`.
     pub tools: ToolsConfig,
+    /// `[memory]`.
+    pub memory: MemoryConfig,
     /// `[agents.ID]`.
     pub agents: BTreeMap<String, AgentConfig>,
 }
@@ -108,7 +110,7 @@ pub struct PluginsConfig {
 pub struct SlotsConfig {
     /// Chain of engine ids, first choice first, as written. Empty means the default, `legacy`.
     pub context_engine: Vec<String>,
-    /// Memory provider id; `None` is "none".
+    /// Memory provider id; `None` is "none", for an agent: as the gateway's. An agent's own "none" is kept as written.
     pub memory: Option<String>,
 }
 
@@ -218,6 +220,27 @@ pub struct ToolsConfig {
     pub timeout_ms: u64,
 }
 
+/// `citations` of `[memory]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Citations {
+    /// As the provider thinks best.
+    Auto,
+    /// The model says where it knows something from.
+    On,
+    /// It does not.
+    Off,
+}
+
+/// `[memory]`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MemoryConfig {
+    /// Whether the model names its sources.
+    pub citations: Citations,
+    /// Most tokens of the memory section; at most a quarter of the window is used.
+    pub section_tokens: u64,
+}
+
 /// `[agents.ID]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 pub struct AgentConfig {
@@ -295,6 +318,7 @@ impl Config {
             },
             pruning: PruningConfig { enabled: true, ttl_ms: 300_000 },
             tools: ToolsConfig { max_calls: 32, timeout_ms: 120_000 },
+            memory: MemoryConfig { citations: Citations::Auto, section_tokens: 4_000 },
             agents: BTreeMap::new(),
             path,
         }

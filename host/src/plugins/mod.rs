@@ -43,7 +43,7 @@ mod tests;
 mod trust;
 
 pub use cause::{Cause, Stage};
-pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration};
+pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration, Wanted};
 pub(crate) use load::{LoadRequest, QuietPort, bring_in};
 pub use manifest::{Door, Manifest, PanicMode, RESERVED_ENGINE};
 pub use pipeline::{LoadResult, check, load};

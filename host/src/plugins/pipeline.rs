@@ -1,7 +1,7 @@
 //! The whole way: survey, select, and for each wanted library trust, stage, probe, load, layout, register.
 
 use super::cause::{Cause, Stage};
-use super::load::{LoadRequest, MemoryRegistration, RegistrarPort, Registration, bring_in};
+use super::load::{Kind, LoadRequest, MemoryRegistration, RegistrarPort, Registration, Wanted, bring_in};
 use super::report::{PluginReport, PluginState, StageFailure};
 use super::select::{EngineOutcome, Offer, OutcomeState, select};
 use super::survey::{Item, survey};
@@ -28,19 +28,19 @@ pub struct LoadResult {
     pub reports: Vec<PluginReport>,
     /// Engines of the loaded libraries; among them may be some that no slot lists.
     pub registrations: Vec<Registration>,
-    /// Memory providers of the loaded libraries.
+    /// Memory providers of the loaded libraries that a slot lists.
     pub memory: Vec<MemoryRegistration>,
-    /// One per wanted engine, in the order of the slot; `legacy` left out.
+    /// One per wanted engine and memory provider, in the order of the slots; `legacy` left out.
     pub engines: Vec<EngineOutcome>,
     /// Threads that still run code of a library. Unless 0, the process must end without running exit handlers.
     pub abandoned: usize,
 }
 
-/// Takes every library that offers an engine of `wanted` all the way to its registration. Blocks, at most for the
+/// Takes every library that offers something of `wanted` all the way to its registration. Blocks, at most for the
 /// deadlines of the configuration. Never fails: what fails is in the result.
 ///
 /// To be called once per process, which owns the state folder: copies and scratch folders of earlier ones are removed.
-pub fn load(config: &Config, wanted: &[String], registrar: &Arc<dyn RegistrarPort>) -> LoadResult {
+pub fn load(config: &Config, wanted: &[Wanted], registrar: &Arc<dyn RegistrarPort>) -> LoadResult {
     let _ = std::fs::remove_dir_all(config.gateway.state_dir.join(SCRATCH));
     let mut rehearsal = rehearse(config, wanted);
     let mut result = LoadResult::default();
@@ -55,7 +55,7 @@ pub fn load(config: &Config, wanted: &[String], registrar: &Arc<dyn RegistrarPor
 
 /// Does the same up to the probe, and loads nothing: an engine that passes is told as registered. May be done beside a
 /// running gateway.
-pub fn check(config: &Config, wanted: &[String]) -> LoadResult {
+pub fn check(config: &Config, wanted: &[Wanted]) -> LoadResult {
     let mut rehearsal = rehearse(config, wanted);
     for ready in &rehearsal.ready {
         close(ready, &mut rehearsal.items[ready.at].report, || PluginState::Declared { reason: "only checked".into() });
@@ -68,22 +68,23 @@ pub fn check(config: &Config, wanted: &[String]) -> LoadResult {
 /// All that is done before code runs in this process.
 struct Rehearsal {
     items: Vec<Item>,
-    offers: Vec<(String, Offer)>,
+    offers: Vec<(Wanted, Offer)>,
     ready: Vec<Ready>,
 }
 
-fn rehearse(config: &Config, wanted: &[String]) -> Rehearsal {
+fn rehearse(config: &Config, wanted: &[Wanted]) -> Rehearsal {
     let mut seen = BTreeSet::new();
-    let wanted: Vec<String> = wanted.iter().filter(|id| *id != RESERVED_ENGINE && seen.insert(*id)).cloned().collect();
+    let is_core = |wanted: &Wanted| wanted.kind == Kind::Engine && wanted.id == RESERVED_ENGINE;
+    let wanted: Vec<Wanted> = wanted.iter().filter(|one| !is_core(one) && seen.insert(*one)).cloned().collect();
     let mut items = survey(&config.plugins, &wanted);
     let offers = select(&mut items, &wanted);
     let mut ready: Vec<Ready> = Vec::new();
     for (at, item) in items.iter_mut().enumerate() {
         let served = offers.iter().filter(|(_, offer)| matches!(offer, Offer::By(by) if *by == at));
-        let engines: Vec<String> = served.map(|(id, _)| id.clone()).collect();
-        // A library that claims an engine together with another one is refused as a whole.
-        if !engines.is_empty() && item.report.failure.is_none() {
-            match prepare(config, item, engines) {
+        let served: Vec<Wanted> = served.map(|(wanted, _)| wanted.clone()).collect();
+        // A library that claims an id together with another one is refused as a whole.
+        if !served.is_empty() && item.report.failure.is_none() {
+            match prepare(config, item, served) {
                 Ok(load) => ready.push(Ready { at, load, failed: BTreeMap::new() }),
                 Err(failure) => item.report.refuse(failure),
             }
@@ -97,7 +98,7 @@ fn rehearse(config: &Config, wanted: &[String]) -> Rehearsal {
 impl Rehearsal {
     fn finish(self, result: &mut LoadResult) {
         let Rehearsal { items, offers, ready } = self;
-        result.engines = offers.into_iter().map(|(id, offer)| outcome(&items, &ready, &id, offer)).collect();
+        result.engines = offers.into_iter().map(|(wanted, offer)| outcome(&items, &ready, &wanted, offer)).collect();
         result.reports = items.into_iter().map(|item| item.report).collect();
     }
 }
@@ -107,19 +108,19 @@ struct Ready {
     /// Number of its item.
     at: usize,
     load: LoadRequest,
-    /// Wanted engines that failed, each with its first failure.
-    failed: BTreeMap<String, StageFailure>,
+    /// What was wanted and failed, each with its first failure.
+    failed: BTreeMap<Wanted, StageFailure>,
 }
 
 impl Ready {
-    fn fail(&mut self, failures: Vec<(String, StageFailure)>) {
-        for (engine, failure) in failures {
-            self.failed.entry(engine).or_insert(failure);
+    fn fail(&mut self, failures: Vec<(Wanted, StageFailure)>) {
+        for (wanted, failure) in failures {
+            self.failed.entry(wanted).or_insert(failure);
         }
     }
 
     fn all_failed(&self) -> bool {
-        self.load.wanted.iter().all(|id| self.failed.contains_key(id))
+        self.load.wanted.iter().all(|wanted| self.failed.contains_key(wanted))
     }
 }
 
@@ -128,7 +129,7 @@ fn deadline(config: &Config, key: &str, default: u64) -> u64 {
 }
 
 /// Trust, configuration, stage.
-fn prepare(config: &Config, item: &mut Item, wanted: Vec<String>) -> Result<LoadRequest, StageFailure> {
+fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<LoadRequest, StageFailure> {
     let report = &mut item.report;
     let (Some(library), Some(manifest)) = (item.library.take(), report.manifest.clone()) else {
         return Err(StageFailure::new(Cause::InspectFault, "the library was not inspected"));
@@ -198,13 +199,13 @@ fn probe_all(config: &Config, items: &mut [Item], ready: &mut [Ready]) {
             }
             Err(failure) => {
                 let wanted = ready.load.wanted.clone();
-                ready.fail(wanted.into_iter().map(|id| (id, failure.clone())).collect());
+                ready.fail(wanted.into_iter().map(|one| (one, failure.clone())).collect());
             }
         }
     }
 }
 
-/// Loads one library, unless none of its wanted engines is left.
+/// Loads one library, unless nothing of what is wanted of it is left.
 fn bring_in_one(
     ready: &mut Ready,
     report: &mut PluginReport,
@@ -219,17 +220,21 @@ fn bring_in_one(
         report.notes.extend(loaded.notes);
         result.abandoned += usize::from(loaded.abandoned);
         ready.fail(loaded.refused);
-        // An engine that failed in the probe stays out, even if it registers well here.
-        let good = |id: &String| !ready.failed.contains_key(id);
-        result.registrations.extend(loaded.registrations.into_iter().filter(|one| good(&one.engine_id)));
-        result.memory.extend(loaded.memory);
+        // What failed in the probe stays out, even if it registers well here.
+        let good = |wanted: &Wanted| !ready.failed.contains_key(wanted);
+        let engines = loaded.registrations.into_iter().filter(|one| good(&Wanted::engine(&one.engine_id)));
+        result.registrations.extend(engines);
+        // A provider that no slot lists was not tried out, and no call of it is ever made.
+        let listed = |wanted: &Wanted| ready.load.wanted.contains(wanted) && good(wanted);
+        let memory = loaded.memory.into_iter().filter(|one| listed(&Wanted::memory(&one.provider_id)));
+        result.memory.extend(memory);
     }
     close(ready, report, || PluginState::Loaded);
 }
 
-/// Writes down how a library ended: refused when all of its wanted engines failed, else as `good` says.
+/// Writes down how a library ended: refused when all that is wanted of it failed, else as `good` says.
 fn close(ready: &Ready, report: &mut PluginReport, good: impl FnOnce() -> PluginState) {
-    let first = ready.load.wanted.iter().find_map(|id| ready.failed.get(id)).cloned();
+    let first = ready.load.wanted.iter().find_map(|wanted| ready.failed.get(wanted)).cloned();
     match first {
         Some(failure) if ready.all_failed() => report.refuse(failure),
         first => {
@@ -239,16 +244,16 @@ fn close(ready: &Ready, report: &mut PluginReport, good: impl FnOnce() -> Plugin
     }
 }
 
-fn outcome(items: &[Item], ready: &[Ready], id: &str, offer: Offer) -> EngineOutcome {
+fn outcome(items: &[Item], ready: &[Ready], wanted: &Wanted, offer: Offer) -> EngineOutcome {
     let at = match offer {
         Offer::None(outcome) => return *outcome,
         Offer::By(at) => at,
     };
     let report = &items[at].report;
     let failure = match ready.iter().find(|ready| ready.at == at) {
-        Some(ready) => ready.failed.get(id).cloned(),
+        Some(ready) => ready.failed.get(wanted).cloned(),
         None => report.failure.clone(),
     };
     let state = if failure.is_some() { OutcomeState::Refused } else { OutcomeState::Registered };
-    EngineOutcome { failure, ..EngineOutcome::of(report, id, state) }
+    EngineOutcome { failure, ..EngineOutcome::of(report, wanted, state) }
 }

@@ -1,6 +1,7 @@
 //! What the room tells about a file: how far it came, why not further, how long it took.
 
 use super::cause::{Cause, Stage};
+use super::load::{Kind, Wanted};
 use super::manifest::Manifest;
 use super::read::Seen;
 use crate::diagnostic::{Diagnostic, Report};
@@ -106,7 +107,7 @@ pub struct PluginReport {
     /// How far it came.
     #[serde(flatten)]
     pub state: PluginState,
-    /// True when a slot lists one of its engines.
+    /// True when a slot lists one of its engines or memory providers.
     pub wanted: bool,
     /// Why it came no further.
     pub failure: Option<StageFailure>,
@@ -147,6 +148,24 @@ impl PluginReport {
     /// Engine ids of its manifest.
     pub fn engines(&self) -> &[String] {
         self.manifest.as_ref().map_or(&[], |manifest| &manifest.engines)
+    }
+
+    /// Memory provider ids of its manifest.
+    pub fn memory(&self) -> &[String] {
+        self.manifest.as_ref().map_or(&[], |manifest| &manifest.memory)
+    }
+
+    /// Ids of one kind in its manifest.
+    pub(super) fn ids(&self, kind: Kind) -> &[String] {
+        match kind {
+            Kind::Engine => self.engines(),
+            Kind::Memory => self.memory(),
+        }
+    }
+
+    /// True when its manifest names what a slot lists.
+    pub fn offers(&self, wanted: &Wanted) -> bool {
+        self.ids(wanted.kind).contains(&wanted.id)
     }
 
     /// Adds to the time of a stage.

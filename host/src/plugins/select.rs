@@ -1,6 +1,7 @@
 //! Which library serves a wanted engine, and why none does.
 
 use super::cause::Cause;
+use super::load::{Kind, Wanted};
 use super::report::{PluginReport, StageFailure};
 use super::survey::Item;
 use crate::observe::broken;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 /// How similar an id must be to be suggested, from 0 to 1.
 const SIMILAR: f64 = 0.5;
 
-/// What became of a wanted engine.
+/// What became of a wanted engine or memory provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutcomeState {
@@ -27,10 +28,12 @@ pub enum OutcomeState {
     Refused,
 }
 
-/// A wanted engine: one that a slot, an agent or a shadow lists. `legacy` is never among them.
+/// A wanted engine or memory provider: one that a slot, an agent or a shadow lists. `legacy` is never among them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EngineOutcome {
-    /// The engine.
+    /// Which of the two.
+    pub kind: Kind,
+    /// Its id.
     pub engine_id: String,
     /// The plugin that offers it, as far as known.
     pub plugin_id: Option<String>,
@@ -42,7 +45,7 @@ pub struct EngineOutcome {
     pub failure: Option<StageFailure>,
 }
 
-/// Who offers a wanted engine.
+/// Who offers what is wanted.
 pub(super) enum Offer {
     /// The item of this number.
     By(usize),
@@ -51,9 +54,10 @@ pub(super) enum Offer {
 }
 
 impl EngineOutcome {
-    pub(super) fn of(report: &PluginReport, engine_id: &str, state: OutcomeState) -> EngineOutcome {
+    pub(super) fn of(report: &PluginReport, wanted: &Wanted, state: OutcomeState) -> EngineOutcome {
         EngineOutcome {
-            engine_id: engine_id.to_owned(),
+            kind: wanted.kind,
+            engine_id: wanted.id.clone(),
             plugin_id: report.plugin_id.clone(),
             file: Some(report.file.clone()),
             failure: (state == OutcomeState::Refused).then(|| report.failure.clone()).flatten(),
@@ -62,17 +66,17 @@ impl EngineOutcome {
     }
 }
 
-/// Finds the library for each of `wanted`. Libraries that claim the same engine are refused.
-pub(super) fn select(items: &mut [Item], wanted: &[String]) -> Vec<(String, Offer)> {
+/// Finds the library for each of `wanted`. Libraries that claim the same id are refused.
+pub(super) fn select(items: &mut [Item], wanted: &[Wanted]) -> Vec<(Wanted, Offer)> {
     let mut wanted = wanted.to_vec();
     if broken("8.10") {
-        wanted.extend(items.iter().flat_map(|item| item.report.engines().to_vec()));
+        wanted.extend(items.iter().flat_map(|item| item.report.engines()).map(Wanted::engine));
     }
-    wanted.iter().map(|id| (id.clone(), offer(items, id))).collect()
+    wanted.iter().map(|wanted| (wanted.clone(), offer(items, wanted))).collect()
 }
 
-fn offer(items: &mut [Item], id: &str) -> Offer {
-    let offers = |item: &Item| item.report.engines().iter().any(|engine| engine == id);
+fn offer(items: &mut [Item], wanted: &Wanted) -> Offer {
+    let offers = |item: &Item| item.report.offers(wanted);
     let able: Vec<usize> = (0..items.len()).filter(|&at| items[at].library.is_some() && offers(&items[at])).collect();
     match able[..] {
         [] => {}
@@ -80,13 +84,13 @@ fn offer(items: &mut [Item], id: &str) -> Offer {
             items[one].report.wanted = true;
             return Offer::By(one);
         }
-        _ => return Offer::None(Box::new(claimed_twice(items, id, &able))),
+        _ => return Offer::None(Box::new(claimed_twice(items, wanted, &able))),
     }
     // A plugin that the operator switched off explains the absence better than a broken copy of it.
     if let Some(item) = items.iter_mut().find(|item| item.switched_off.is_some() && offers(item)) {
         item.report.wanted = true;
         let reason = item.switched_off.clone().unwrap_or_default();
-        return Offer::None(Box::new(EngineOutcome::of(&item.report, id, OutcomeState::Disabled { reason })));
+        return Offer::None(Box::new(EngineOutcome::of(&item.report, wanted, OutcomeState::Disabled { reason })));
     }
     let refused = |item: &&mut Item| item.report.failure.is_some();
     let by_manifest = items.iter_mut().filter(refused).find(|item| offers(item));
@@ -95,25 +99,26 @@ fn offer(items: &mut [Item], id: &str) -> Offer {
         None => items
             .iter_mut()
             .filter(refused)
-            .find(|item| item.report.manifest.is_none() && is_named_after(&item.report, id)),
+            .find(|item| item.report.manifest.is_none() && is_named_after(&item.report, &wanted.id)),
     };
     if let Some(item) = broken {
         item.report.wanted = true;
-        return Offer::None(Box::new(EngineOutcome::of(&item.report, id, OutcomeState::Refused)));
+        return Offer::None(Box::new(EngineOutcome::of(&item.report, wanted, OutcomeState::Refused)));
     }
-    Offer::None(Box::new(missing(items, id)))
+    Offer::None(Box::new(missing(items, wanted)))
 }
 
-fn claimed_twice(items: &mut [Item], id: &str, able: &[usize]) -> EngineOutcome {
+fn claimed_twice(items: &mut [Item], wanted: &Wanted, able: &[usize]) -> EngineOutcome {
     let files: Vec<String> = able.iter().map(|&at| items[at].report.file.display().to_string()).collect();
-    let message = format!("engine {id} is claimed by {}", files.join(" and "));
+    let message = format!("{wanted} is claimed by {}", files.join(" and "));
     let failure = StageFailure::new(Cause::ClaimedTwice, message);
     for &at in able {
         items[at].report.wanted = true;
         items[at].report.refuse(failure.clone());
     }
     EngineOutcome {
-        engine_id: id.to_owned(),
+        kind: wanted.kind,
+        engine_id: wanted.id.clone(),
         plugin_id: None,
         file: None,
         state: OutcomeState::Refused,
@@ -121,16 +126,26 @@ fn claimed_twice(items: &mut [Item], id: &str, able: &[usize]) -> EngineOutcome 
     }
 }
 
-fn missing(items: &[Item], id: &str) -> EngineOutcome {
-    let mut failure = StageFailure::new(Cause::EngineMissing, format!("no library offers the engine {id}"));
-    let mut known: Vec<&str> = items.iter().flat_map(|item| item.report.engines()).map(String::as_str).collect();
-    known.push(super::RESERVED_ENGINE);
+fn missing(items: &[Item], wanted: &Wanted) -> EngineOutcome {
+    let mut failure = StageFailure::new(Cause::EngineMissing, format!("no library offers the {wanted}"));
+    let mut known: Vec<&str> =
+        items.iter().flat_map(|item| item.report.ids(wanted.kind)).map(String::as_str).collect();
+    let all = match wanted.kind {
+        Kind::Engine => {
+            known.push(super::RESERVED_ENGINE);
+            "Known engines"
+        }
+        Kind::Memory => {
+            known.push("none");
+            "Known memory providers"
+        }
+    };
     known.sort_unstable();
     known.dedup();
-    if let Some(nearest) = nearest(id, &known) {
-        failure = failure.hint(format!("did you mean `{nearest}`? Known engines: {}", known.join(", ")));
+    if let Some(nearest) = nearest(&wanted.id, &known) {
+        failure = failure.hint(format!("did you mean `{nearest}`? {all}: {}", known.join(", ")));
     } else {
-        let hint = format!("{} Known engines: {}", Cause::EngineMissing.hint(), known.join(", "));
+        let hint = format!("{} {all}: {}", Cause::EngineMissing.hint(), known.join(", "));
         failure = failure.hint(hint);
     }
     let unreadable = items.iter().filter(|item| item.report.manifest.is_none());
@@ -140,7 +155,8 @@ fn missing(items: &[Item], id: &str) -> EngineOutcome {
         }
     }
     EngineOutcome {
-        engine_id: id.to_owned(),
+        kind: wanted.kind,
+        engine_id: wanted.id.clone(),
         plugin_id: None,
         file: None,
         state: OutcomeState::Missing,

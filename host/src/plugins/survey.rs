@@ -3,6 +3,7 @@
 use super::cause::{Cause, Stage};
 use super::discover::{Candidate, candidates};
 use super::inspect;
+use super::load::Wanted;
 use super::read::{self, Library, Seen};
 use super::report::{PluginReport, PluginState, StageFailure};
 use super::trust::{self, Identity};
@@ -14,7 +15,7 @@ use std::path::PathBuf;
 /// A file and what is known about it.
 pub(super) struct Item {
     pub report: PluginReport,
-    /// Its bytes, when one of its engines is wanted and nothing speaks against it.
+    /// Its bytes, when something of it is wanted and nothing speaks against it.
     pub library: Option<Library>,
     /// Why it is only declared, if the operator said so.
     pub switched_off: Option<String>,
@@ -25,8 +26,8 @@ pub fn discover(config: &PluginsConfig) -> Vec<PluginReport> {
     survey(config, &[]).into_iter().map(|item| item.report).collect()
 }
 
-/// Surveys all files. Keeps the bytes of those that offer an engine of `wanted`.
-pub(super) fn survey(config: &PluginsConfig, wanted: &[String]) -> Vec<Item> {
+/// Surveys all files. Keeps the bytes of those that offer something of `wanted`.
+pub(super) fn survey(config: &PluginsConfig, wanted: &[Wanted]) -> Vec<Item> {
     let found = candidates(config);
     let mut items: Vec<Item> = found
         .failures
@@ -42,7 +43,7 @@ pub(super) fn survey(config: &PluginsConfig, wanted: &[String]) -> Vec<Item> {
     items
 }
 
-fn look(config: &PluginsConfig, candidate: &Candidate, wanted: &[String], who: Identity) -> Item {
+fn look(config: &PluginsConfig, candidate: &Candidate, wanted: &[Wanted], who: Identity) -> Item {
     let mut item = Item { report: PluginReport::new(candidate.path.clone()), library: None, switched_off: None };
     // Whatever lies there, the gateway starts: a defect of a parser counts as the file's failure.
     let looked = catch_unwind(AssertUnwindSafe(|| look_into(&mut item, config, candidate, wanted, who)));
@@ -60,7 +61,7 @@ fn look_into(
     item: &mut Item,
     config: &PluginsConfig,
     candidate: &Candidate,
-    wanted: &[String],
+    wanted: &[Wanted],
     who: Identity,
 ) -> Result<(), StageFailure> {
     let report = &mut item.report;
@@ -84,7 +85,7 @@ fn look_into(
         return Ok(());
     }
     report.timed(Stage::Trust, |_| trust::check_place(candidate, &library.facts, who))?;
-    if report.engines().iter().any(|id| wanted.contains(id)) {
+    if wanted.iter().any(|wanted| report.offers(wanted)) {
         item.library = Some(library);
     }
     Ok(())

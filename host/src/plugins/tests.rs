@@ -30,7 +30,7 @@ impl RegistrarPort for Port {
 }
 
 fn start_with(bench: &Bench, wanted: &[&str], port: Port) -> LoadResult {
-    let wanted: Vec<String> = wanted.iter().map(|id| (*id).to_owned()).collect();
+    let wanted: Vec<Wanted> = wanted.iter().map(|id| Wanted::engine(*id)).collect();
     let port: Arc<dyn RegistrarPort> = Arc::new(port);
     load(&bench.config, &wanted, &port)
 }
@@ -395,7 +395,7 @@ fn damaged_copies_never_hurt_the_parent() {
             copy[at] = u8::try_from(random(256)).unwrap();
         }
         std::fs::write(bench.at("libw.so"), &copy).unwrap();
-        let result = check(&bench.config, &["w".to_owned()]);
+        let result = check(&bench.config, &[Wanted::engine("w")]);
         let outcome = &result.engines[0];
         match (&outcome.state, &outcome.failure) {
             (OutcomeState::Registered, None) => {}

@@ -15,7 +15,7 @@ use super::stats::EngineStats;
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
 use crate::observe::broken;
-use crate::plugins::RawFactory;
+use crate::plugins::{Kind, RawFactory, RawMemoryFactory};
 use engine_abi::wire::host_params;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -70,11 +70,29 @@ impl Deadlines {
     }
 }
 
-/// What an engine is registered with.
+/// What makes instances.
+#[derive(Clone, Copy)]
+pub(crate) enum Factory {
+    /// Of an engine.
+    Engine(RawFactory),
+    /// Of a memory provider, which is called, guarded and latched like an engine.
+    Memory(RawMemoryFactory),
+}
+
+impl Factory {
+    pub(crate) const fn kind(&self) -> Kind {
+        match self {
+            Factory::Engine(_) => Kind::Engine,
+            Factory::Memory(_) => Kind::Memory,
+        }
+    }
+}
+
+/// What an engine or a memory provider is registered with.
 pub(crate) struct Registered {
     pub(crate) id: String,
     pub(crate) owner: String,
-    pub(crate) factory: RawFactory,
+    pub(crate) factory: Factory,
     pub(crate) config_json: String,
     pub(crate) grants: Vec<String>,
     pub(crate) host: HostTable,
@@ -91,7 +109,9 @@ pub(crate) type Successor = Box<dyn Fn(&str) -> String + Send + Sync>;
 pub(crate) struct EngineCore {
     pub(crate) id: String,
     pub(crate) owner: String,
-    pub(crate) factory: RawFactory,
+    pub(crate) factory: Factory,
+    /// Name of its part of the engines' store.
+    store_name: String,
     pub(crate) config_json: String,
     pub(crate) grants: Vec<String>,
     pub(crate) host: HostTable,
@@ -121,6 +141,11 @@ impl EngineCore {
         let deadlines = deadlines.clone();
         Arc::new(EngineCore {
             pool: Pool::new(&registered.id),
+            // Ids of providers are a namespace of their own, and a colon is in no id.
+            store_name: match registered.factory.kind() {
+                Kind::Engine => registered.id.clone(),
+                Kind::Memory => format!("memory:{}", registered.id),
+            },
             id: registered.id,
             owner: registered.owner,
             factory: registered.factory,
@@ -172,9 +197,22 @@ impl EngineCore {
         lend::params(hook, accepted) & host_params::ABORT_SIGNAL != 0
     }
 
-    /// The engine's private folder for one agent.
+    /// What it is.
+    pub(crate) fn kind(&self) -> Kind {
+        self.factory.kind()
+    }
+
+    pub(crate) fn store_name(&self) -> &str {
+        &self.store_name
+    }
+
+    /// Its private folder for one agent.
     pub(crate) fn state_dir(&self, agent: &str) -> PathBuf {
-        self.state_dir.join("engines").join(folder_name(&self.id)).join(folder_name(agent))
+        let kind = match self.kind() {
+            Kind::Engine => "engines",
+            Kind::Memory => "memory",
+        };
+        self.state_dir.join(kind).join(folder_name(&self.id)).join(folder_name(agent))
     }
 
     /// The agent's folder, where there is one.
@@ -283,6 +321,7 @@ impl EngineCore {
             _ => failure.hint().unwrap_or_default(),
         };
         self.latch.set(Quarantine {
+            kind: self.kind(),
             engine: self.id.clone(),
             owner: self.owner.clone(),
             at: at.to_owned(),

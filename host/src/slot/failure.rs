@@ -66,6 +66,18 @@ impl DegradedCode {
         }
     }
 
+    /// The code as the memory slot spells it: what is said of an engine there is said of a memory provider here.
+    pub const fn memory(self) -> &'static str {
+        match self {
+            DegradedCode::EngineMissing => "memory-missing",
+            DegradedCode::EngineDisabled => "memory-disabled",
+            DegradedCode::EngineRefused => "memory-refused",
+            DegradedCode::EngineCrashed => "memory-crashed",
+            DegradedCode::EngineQuarantined => "memory-quarantined",
+            other => other.as_str(),
+        }
+    }
+
     /// The code of `runtimeSettings.diagnostics` ([`reason_code`]).
     ///
     /// Those codes speak of providers; what they can say of an engine is that it was not available, or that the reason is

@@ -1,4 +1,4 @@
-//! The hooks of an engine: their names and their default deadlines.
+//! The hooks of engines and memory providers: their names and their default deadlines.
 
 use serde::{Serialize, Serializer};
 use std::fmt;
@@ -39,12 +39,18 @@ pub enum Hook {
     Tools,
     /// `callTool`.
     CallTool,
+    /// A memory provider's section of the system prompt.
+    MemoryPrompt,
+    /// A memory provider's search.
+    MemorySearch,
+    /// A memory provider keeps something.
+    MemoryAppend,
     /// `dispose`.
     Dispose,
 }
 
 /// Number of hooks.
-pub(crate) const HOOKS: usize = 17;
+pub(crate) const HOOKS: usize = 20;
 
 impl Hook {
     /// All hooks, in the order of their life.
@@ -65,6 +71,9 @@ impl Hook {
         Hook::OnSessionEnded,
         Hook::Tools,
         Hook::CallTool,
+        Hook::MemoryPrompt,
+        Hook::MemorySearch,
+        Hook::MemoryAppend,
         Hook::Dispose,
     ];
 
@@ -87,6 +96,9 @@ impl Hook {
             Hook::OnSessionEnded => "onSessionEnded",
             Hook::Tools => "tools",
             Hook::CallTool => "callTool",
+            Hook::MemoryPrompt => "memoryPrompt",
+            Hook::MemorySearch => "memorySearch",
+            Hook::MemoryAppend => "memoryAppend",
             Hook::Dispose => "dispose",
         }
     }
@@ -102,14 +114,19 @@ impl Hook {
             Hook::OnSubagentEnded => "on_subagent_ended",
             Hook::OnSessionEnded => "on_session_ended",
             Hook::CallTool => "call_tool",
+            Hook::MemoryPrompt => "memory_prompt",
+            Hook::MemorySearch => "memory_search",
+            Hook::MemoryAppend => "memory_append",
             other => other.name(),
         }
     }
 
-    /// Deadline of one call when the configuration names none. `compact` may wait for a model.
+    /// Deadline of one call when the configuration names none. `compact` may wait for a model; a turn waits for the memory
+    /// section, and can do without.
     pub const fn default_deadline(self) -> Duration {
         match self {
             Hook::Compact => Duration::from_millis(180_000),
+            Hook::MemoryPrompt => Duration::from_millis(3_000),
             _ => Duration::from_millis(10_000),
         }
     }

@@ -5,13 +5,14 @@ use super::call::frame::Frame;
 use super::call::guarded::{Limits, Setup, guarded};
 use super::call::sink::Output;
 use super::call::{border, lend, receive};
-use super::core::EngineCore;
+use super::core::{EngineCore, Factory};
 use super::engine::EngineInfo;
 use super::facts::SessionFacts;
 use super::failure::{FailureKind, HookFailure};
 use super::hook::Hook;
 use crate::observe::broken;
-use engine_abi::wire::{EngineV1, FactoryContextV1, InstanceV1, Str};
+use crate::plugins::{RawFactory, RawMemoryFactory};
+use engine_abi::wire::{EngineV1, FactoryContextV1, InstanceV1, MemoryInstanceV1, MemoryProviderV1, Str, host_params};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -27,6 +28,8 @@ pub(crate) struct InstanceKey {
 /// One instance of an engine.
 pub(crate) struct Instance {
     pub(crate) table: EngineV1,
+    /// The table of a memory provider; of `table` it then has `info` and `dispose` alone.
+    pub(crate) memory: Option<MemoryProviderV1>,
     pub(crate) pointer: *const u8,
     pub(crate) info: Arc<EngineInfo>,
     /// Hooks whose pointer is set but that said that they are not there, by bit; shared by all instances of the engine.
@@ -63,6 +66,9 @@ impl Instance {
             Hook::OnSessionEnded => table.on_session_ended.is_some(),
             Hook::Tools => table.tools.is_some(),
             Hook::CallTool => table.call_tool.is_some(),
+            Hook::MemoryPrompt => self.memory.is_some_and(|memory| memory.prompt_section.is_some()),
+            Hook::MemorySearch => self.memory.is_some_and(|memory| memory.search.is_some()),
+            Hook::MemoryAppend => self.memory.is_some_and(|memory| memory.append.is_some()),
             Hook::Dispose => table.dispose.is_some(),
         };
         pointer && self.absent.load(Ordering::Relaxed) & (1 << hook.index()) == 0
@@ -95,12 +101,7 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
             core.failed(Hook::Factory, FailureKind::Error, reason, vec![error.to_string()])
         })?;
     }
-    let created = create(core, key, &state_dir, frame)?;
-    // SAFETY: a factory that returned OK wrote a table that lives as long as the library; null and misaligned are refused.
-    let table = match unsafe { receive::one(created.table, "the engine's table") } {
-        Ok(table) => *table,
-        Err(bad) => return Err(core.failed(Hook::Factory, FailureKind::InvalidResult, bad, Vec::new())),
-    };
+    let Created { table, memory, pointer } = create(core, key, &state_dir, frame)?;
     let mut problems = Vec::new();
     let info = match table.info {
         None => {
@@ -110,8 +111,19 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
         Some(info) => {
             let setup =
                 Setup { hook: Hook::Info, params: 0, session: session(key), view: None, limits: Limits::default() };
-            match guarded(frame, setup, |call| info(created.instance, call))?.map(|sink| sink.output) {
-                Some(Output::Info(info)) => {
+            match guarded(frame, setup, |call| info(pointer, call))?.map(|sink| sink.output) {
+                Some(Output::Info(mut info)) => {
+                    if memory.is_some() {
+                        // Of a memory provider only these count, whatever it says beside them.
+                        let EngineInfo { id, name, version, .. } = info;
+                        info = EngineInfo {
+                            id,
+                            name,
+                            version,
+                            accepted_host_params: host_params::ALL,
+                            ..EngineInfo::default()
+                        };
+                    }
                     if info.id.trim().is_empty() {
                         problems.push("info.id is missing or blank".to_owned());
                     }
@@ -130,11 +142,15 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
             }
         }
     };
-    for (name, there) in [
-        ("ingest()", table.ingest.is_some()),
-        ("assemble()", table.assemble.is_some()),
-        ("compact()", table.compact.is_some()),
-    ] {
+    let required: &[(&str, bool)] = match &memory {
+        Some(memory) => &[("search()", memory.search.is_some())],
+        None => &[
+            ("ingest()", table.ingest.is_some()),
+            ("assemble()", table.assemble.is_some()),
+            ("compact()", table.compact.is_some()),
+        ],
+    };
+    for &(name, there) in required {
         if !there && !(broken("8.19") && !problems.is_empty()) {
             let name = if broken("8.18") { "a hook" } else { name };
             problems.push(format!("{name} is missing"));
@@ -142,7 +158,8 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
     }
     let instance = Instance {
         table,
-        pointer: created.instance,
+        memory,
+        pointer,
         info: Arc::new(info),
         absent: Arc::clone(&core.absent),
         inside: AtomicUsize::new(0),
@@ -162,13 +179,21 @@ fn session(key: &InstanceKey) -> Arc<SessionFacts> {
     Arc::new(SessionFacts { agent: key.agent.clone(), ..SessionFacts::default() })
 }
 
-fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame) -> Result<InstanceV1, HookFailure> {
+/// What a factory gave.
+struct Created {
+    table: EngineV1,
+    memory: Option<MemoryProviderV1>,
+    pointer: *const u8,
+}
+
+fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame) -> Result<Created, HookFailure> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let (agent_dir, state) = (core.agent_dir(&key.agent).map(|dir| path(&dir)), path(state_dir));
     let workspace = key.workspace.as_deref().filter(|_| !broken("8.1")).map(path);
-    let mut out = InstanceV1::NONE;
-    // The engine may hold on to `out` only until it returns, and this thread waits for that however long it takes.
-    let slot = &raw mut out;
+    let mut engine = InstanceV1::NONE;
+    let mut memory = MemoryInstanceV1::NONE;
+    // The library may hold on to these only until its factory returns, and this thread waits for that however long it takes.
+    let (engine_out, memory_out) = (&raw mut engine, &raw mut memory);
     let params = lend::has_params(Hook::Factory);
     let setup = Setup { hook: Hook::Factory, params, session: session(key), view: None, limits: Limits::default() };
     let made = guarded(frame, setup, |call| {
@@ -182,13 +207,46 @@ fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame)
             state_dir: Str::new(&state),
             fail: border::FACTORY_FAIL,
         };
-        (core.factory.0.create)(core.factory.0.tag, &raw const context, slot)
-    })?;
-    match made {
-        Some(_) => Ok(out),
-        None => {
-            let reason = "the factory says that it is not implemented".to_owned();
-            Err(core.failed(Hook::Factory, FailureKind::Error, reason, Vec::new()))
+        match core.factory {
+            Factory::Engine(RawFactory(factory)) => (factory.create)(factory.tag, &raw const context, engine_out),
+            Factory::Memory(RawMemoryFactory(factory)) => (factory.create)(factory.tag, &raw const context, memory_out),
         }
+    })?;
+    if made.is_none() {
+        let reason = "the factory says that it is not implemented".to_owned();
+        return Err(core.failed(Hook::Factory, FailureKind::Error, reason, Vec::new()));
+    }
+    // SAFETY: a factory that returned OK wrote a table that lives as long as the library; null and misaligned are refused.
+    let tables = unsafe {
+        match core.factory {
+            Factory::Engine(_) => receive::one(engine.table, "the engine's table").map(|table| (*table, None)),
+            Factory::Memory(_) => receive::one(memory.table, "the provider's table").map(|provider| {
+                (EngineV1 { info: provider.info, dispose: provider.dispose, ..NO_HOOKS }, Some(*provider))
+            }),
+        }
+    };
+    match tables {
+        Ok((table, None)) => Ok(Created { table, memory: None, pointer: engine.instance }),
+        Ok((table, provider)) => Ok(Created { table, memory: provider, pointer: memory.instance }),
+        Err(bad) => Err(core.failed(Hook::Factory, FailureKind::InvalidResult, bad, Vec::new())),
     }
 }
+
+const NO_HOOKS: EngineV1 = EngineV1 {
+    info: None,
+    bootstrap: None,
+    maintain: None,
+    ingest: None,
+    ingest_batch: None,
+    after_turn: None,
+    commit_turn: None,
+    assemble: None,
+    compact: None,
+    prepare_subagent_spawn: None,
+    rollback_subagent_spawn: None,
+    on_subagent_ended: None,
+    on_session_ended: None,
+    tools: None,
+    call_tool: None,
+    dispose: None,
+};

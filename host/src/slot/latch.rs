@@ -2,6 +2,7 @@
 
 use super::failure::DegradedCode;
 use crate::observe::broken;
+use crate::plugins::Kind;
 use serde::Serialize;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Why an engine is out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Quarantine {
-    /// Registered id of the engine.
+    /// What it is.
+    pub kind: Kind,
+    /// Registered id of the engine or memory provider.
     pub engine: String,
     /// Its owner: `core`, or the plugin's id; empty when nothing registered it.
     pub owner: String,
@@ -72,18 +75,22 @@ impl Latch {
 pub(crate) fn announce(record: &Quarantine) {
     let at = if broken("8.22") { "somewhere" } else { record.at.as_str() };
     let causes = record.causes.iter().map(|cause| format!("; cause: {cause}")).collect::<String>();
+    let (what, code, now) = match record.kind {
+        Kind::Engine if record.serves == "none" => ("context engine", record.code.as_str(), "requests are refused".into()),
+        Kind::Engine => ("context engine", record.code.as_str(), format!("\"{}\" serves", record.serves)),
+        Kind::Memory => ("memory provider", record.code.memory(), "turns go on without memory".to_owned()),
+    };
     tracing::error!(
         engine = %record.engine,
         owner = %record.owner,
         at = %at,
-        code = %record.code,
+        code,
         diagnostic = record.diagnostic,
-        "context engine \"{}\" (owner {}) failed in {}: {}{causes}. It is out until the gateway restarts; {} now. To do: {}",
+        "{what} \"{}\" (owner {}) failed in {}: {}{causes}. It is out until the gateway restarts; {now} now. To do: {}",
         record.engine,
         if record.owner.is_empty() { "unknown" } else { &record.owner },
         at,
         record.reason,
-        if record.serves == "none" { "requests are refused".to_owned() } else { format!("\"{}\" serves", record.serves) },
         record.hint,
     );
 }
@@ -99,6 +106,7 @@ mod tests {
 
     fn record(reason: &str) -> Quarantine {
         Quarantine {
+            kind: Kind::Engine,
             engine: "e".into(),
             owner: "p".into(),
             at: "assemble".into(),

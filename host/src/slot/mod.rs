@@ -12,6 +12,7 @@
 //!
 //! - `slot`, `lease`, `registry`, `start`, `status`: which engine serves, and what became of the others.
 //! - `core`, `instance`, `instances`, `pool`, `latch`, `stats`: one registered engine.
+//! - `memory`: the memory slot: its providers are called, guarded and latched like engines.
 //! - `handoff`, `segment`, `call/`: one call, its border and its clock. All `unsafe` of the room is in `call/` and `instance`.
 //! - `check`: what a result must keep to. `selftest`: the same calls in the disposable child.
 
@@ -27,6 +28,7 @@ mod instance;
 mod instances;
 mod latch;
 mod lease;
+mod memory;
 mod pool;
 mod registry;
 mod segment;
@@ -48,6 +50,7 @@ pub use failure::*;
 pub use hook::Hook;
 pub use latch::Quarantine;
 pub use lease::*;
+pub use memory::{MemoryChoice, MemoryOut, MemoryRef, MemorySlotStatus, MemoryValue, ProviderStatus};
 pub use registry::RegisterError;
 pub use segment::{Background, Segment, SegmentContext};
 pub use selftest::selftest;

@@ -72,7 +72,7 @@ impl SegmentContext {
 ///
 /// Every hook fails with a [`HookFailure`]: of the engine, or because the call could not be made.
 pub struct Segment {
-    instance: Arc<Instance>,
+    pub(super) instance: Arc<Instance>,
     frame: Arc<Frame>,
     session: Arc<SessionFacts>,
     limits: Limits,
@@ -95,7 +95,7 @@ impl Segment {
     }
 
     /// One guarded call with the session cut down to what it gets.
-    fn call(
+    pub(super) fn call(
         &self,
         hook: Hook,
         view: Option<(Arc<View>, usize)>,
@@ -112,7 +112,7 @@ impl Segment {
         Ok(returned)
     }
 
-    fn invalid(&self, hook: Hook, reason: String) -> HookFailure {
+    pub(super) fn invalid(&self, hook: Hook, reason: String) -> HookFailure {
         self.frame.trace.invalid(hook);
         self.frame.failed(hook, FailureKind::InvalidResult, reason)
     }
@@ -122,11 +122,11 @@ impl Segment {
     }
 
     /// A required hook that says that it is not there.
-    fn missing<T>(&self, hook: Hook) -> Result<T, HookFailure> {
+    pub(super) fn missing<T>(&self, hook: Hook) -> Result<T, HookFailure> {
         Err(self.invalid(hook, "it says that it is not implemented, but it is required".into()))
     }
 
-    fn succeeded(&self, hook: Hook) {
+    pub(super) fn succeeded(&self, hook: Hook) {
         self.frame.core.stats.succeeded(hook);
     }
 

@@ -2,7 +2,7 @@
 //! canned conversation, disposed. The calls are the same guarded calls as in the gateway.
 
 use super::call::host_table::HostTable;
-use super::core::{Deadlines, EngineCore, Registered};
+use super::core::{Deadlines, EngineCore, Factory, Registered};
 use super::engine::EngineRef;
 use super::facts::*;
 use super::failure::{FailureKind, HookFailure};
@@ -14,27 +14,34 @@ use super::services::*;
 use super::slot::MAIN_AGENT;
 use crate::plugins::{Cause, Stage, StageFailure};
 use crate::transcript::{EngineOp, Message, Role, ToolCall, ToolFunction};
-use crate::worker::SelfTest;
+use crate::worker::{SelfTest, Subject};
 use engine_abi::wire::{EntryHeadV1, entry_flags, service, session_end, subagent_end, trigger};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// Runs the self-test of one engine. Errors that an engine hands on from a host service do not count: most services of the
+/// Runs the self-test of one engine or memory provider. Errors that an engine hands on from a host service do not count: most services of the
 /// child are only stand-ins.
 ///
 /// # Errors
 ///
 /// The first failure, under the stage that it belongs to.
 pub fn selftest(test: &SelfTest<'_>) -> Result<(), StageFailure> {
-    let registration = test.registration;
+    let (id, owner, factory, config_json, steps): (_, _, _, _, &[(Hook, Step)]) = match test.subject {
+        Subject::Engine(one) => {
+            (&one.engine_id, &one.plugin_id, Factory::Engine(one.factory), &one.config_json, &STEPS)
+        }
+        Subject::Memory(one) => {
+            (&one.provider_id, &one.plugin_id, Factory::Memory(one.factory), &one.config_json, &MEMORY_STEPS)
+        }
+    };
     let registered = Registered {
-        id: registration.engine_id.clone(),
-        owner: registration.plugin_id.clone(),
-        factory: registration.factory,
-        config_json: registration.config_json.to_string(),
+        id: id.clone(),
+        owner: owner.clone(),
+        factory,
+        config_json: config_json.to_string(),
         grants: Vec::new(),
-        host: HostTable::leak(&registration.plugin_id, &[], false),
+        host: HostTable::leak(owner, &[], false),
         core: false,
         instances: 1,
     };
@@ -48,7 +55,7 @@ pub fn selftest(test: &SelfTest<'_>) -> Result<(), StageFailure> {
     (test.progress)(Stage::Factory, Hook::Factory.name());
     engine.segment_blocking(context(session()), |_| ()).map_err(|failure| staged(&failure))?;
     let history = conversation();
-    for (hook, step) in STEPS {
+    for &(hook, step) in steps {
         (test.progress)(Stage::Contract, hook.name());
         let history = history.clone();
         let outcome = engine.segment_blocking(context(session()), move |segment| step(segment, &history));
@@ -94,6 +101,16 @@ const STEPS: [(Hook, Step); 12] = [
     (Hook::OnSubagentEnded, |s, _| s.on_subagent_ended(&format!("{KEY}:child"), subagent_end::COMPLETED).map(drop)),
     (Hook::Tools, |s, _| s.tools().map(drop)),
     (Hook::OnSessionEnded, |s, _| s.on_session_ended(session_end::DELETED).map(drop)),
+];
+
+/// The same for a memory provider. Nothing is appended: its configuration may name a folder of the operator, and what is kept
+/// there is kept for good.
+const MEMORY_STEPS: [(Hook, Step); 2] = [
+    (Hook::MemoryPrompt, |s, _| {
+        let args = MemoryPromptArgs { available_tools: vec!["clock".into()], ..MemoryPromptArgs::default() };
+        s.memory_prompt(&args).map(drop)
+    }),
+    (Hook::MemorySearch, |s, _| s.memory_search("What is my name?", 5).map(drop)),
 ];
 
 /// The stage and code of a failure.

@@ -1,12 +1,13 @@
 //! The slot: the engines that are known, the chain of each agent, and the one resolver.
 
 use super::call::host_table::HostTable;
-use super::core::{Deadlines, EngineCore, Registered};
+use super::core::{Deadlines, EngineCore, Factory, Registered};
 use super::engine::{EngineInfo, EngineRef, Operation, bit_names, not_durable};
 use super::failure::{DegradedCode, Passed, SlotError, UnmetRequirement};
 use super::instance::InstanceKey;
 use super::latch::Quarantine;
 use super::lease::{ExecutionHost, Lease, LeaseRequest};
+use super::memory::MemorySlot;
 use super::registry::{Owners, RegisterError};
 use super::services::NoServices;
 use crate::config::{Config, ModelConfig, OnFailure};
@@ -45,6 +46,8 @@ pub struct Slot {
     agent_hosts: BTreeMap<String, ExecutionHost>,
     pub(crate) deadlines: Deadlines,
     pub(crate) known: RwLock<BTreeMap<String, Known>>,
+    /// Memory providers by id; a namespace of its own.
+    pub(crate) memory: MemorySlot,
     owners: Mutex<Owners>,
     tables: Mutex<BTreeMap<String, HostTable>>,
     pub(crate) reports: RwLock<Vec<PluginReport>>,
@@ -75,6 +78,7 @@ impl Slot {
                 .collect(),
             deadlines: Deadlines::from_config(config),
             known: RwLock::default(),
+            memory: MemorySlot::new(config),
             owners: Mutex::default(),
             tables: Mutex::default(),
             reports: RwLock::default(),
@@ -108,6 +112,24 @@ impl Slot {
         inline: bool,
     ) -> Result<(), RegisterError> {
         self.claim(id, owner)?;
+        let core = self.core_of(owner, id, Factory::Engine(factory), config_json, grants, inline);
+        // The first registration stays: a refresh by the same owner is off.
+        if broken("8.3") {
+            self.known_mut().remove(id);
+        }
+        self.known_mut().entry(id.to_owned()).or_insert(Known::Engine(core));
+        Ok(())
+    }
+
+    pub(crate) fn core_of(
+        &self,
+        owner: &str,
+        id: &str,
+        factory: Factory,
+        config_json: &str,
+        grants: &[String],
+        inline: bool,
+    ) -> Arc<EngineCore> {
         let registered = Registered {
             id: id.to_owned(),
             owner: owner.to_owned(),
@@ -123,13 +145,7 @@ impl Slot {
             Box::new(move |id: &str| me.upgrade().map_or_else(|| LEGACY.to_owned(), |slot| slot.successor(id)));
         let runtime = Some(self.runtime.clone());
         let state_dir = &self.config.gateway.state_dir;
-        let core = EngineCore::new(registered, &self.deadlines, state_dir, runtime, successor);
-        // The first registration stays: a refresh by the same owner is off.
-        if broken("8.3") {
-            self.known_mut().remove(id);
-        }
-        self.known_mut().entry(id.to_owned()).or_insert(Known::Engine(core));
-        Ok(())
+        EngineCore::new(registered, &self.deadlines, state_dir, runtime, successor)
     }
 
     pub(crate) fn weak(&self) -> Weak<Slot> {

@@ -12,7 +12,7 @@ use super::segment::SegmentContext;
 use super::services::HostServices;
 use super::slot::{Known, LEGACY, MAIN_AGENT, Slot};
 use crate::observe::broken;
-use crate::plugins::{self, EngineOutcome, Kind, OutcomeState, RegistrarPort, Registration};
+use crate::plugins::{self, EngineOutcome, Kind, OutcomeState, RegistrarPort, Registration, Wanted};
 use engine_abi::wire::HostV1;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
@@ -26,8 +26,7 @@ impl RegistrarPort for Registrar {
         let slot = self.0.upgrade().ok_or_else(|| "the gateway is stopping".to_owned())?;
         match kind {
             Kind::Engine => slot.claim(id, plugin_id).map_err(|error| error.to_string()),
-            // The memory slot has no provider yet; ids of providers are a namespace of their own.
-            Kind::Memory => Ok(()),
+            Kind::Memory => slot.memory.claim(id, plugin_id),
         }
     }
 
@@ -47,9 +46,10 @@ impl Slot {
     /// Loads the libraries that the slots list and makes the first instances, whose factories may call `services`. Never
     /// fails: what fails is quarantined and told. Blocks, at most for the configured deadlines.
     pub fn start(&self, services: &Arc<dyn HostServices>) {
-        let wanted: Vec<String> = {
+        let wanted: Vec<Wanted> = {
             let known = self.known();
-            self.wanted().into_iter().filter(|id| !known.contains_key(id)).collect()
+            let engines = self.wanted().into_iter().filter(|id| !known.contains_key(id)).map(Wanted::engine);
+            engines.chain(self.memory.wanted().into_iter().map(Wanted::memory)).collect()
         };
         let registrar: Arc<dyn RegistrarPort> = Arc::new(Registrar(self.weak()));
         let loaded = plugins::load(&self.config, &wanted, &registrar);
@@ -57,15 +57,24 @@ impl Slot {
         for registration in &loaded.registrations {
             self.take(registration);
         }
+        for registration in &loaded.memory {
+            self.take_memory(registration);
+        }
         *self.reports.write().unwrap_or_else(PoisonError::into_inner) = loaded.reports;
         for outcome in loaded.engines {
-            self.settle(outcome);
+            match outcome.kind {
+                Kind::Engine => self.settle(outcome),
+                Kind::Memory => self.settle_memory(outcome),
+            }
         }
         // At once, so that a factory that hangs does not hold up the others.
-        let listed = self.listed();
+        let (listed, memory) = (self.listed(), self.memory.listed());
         std::thread::scope(|scope| {
             for (id, agent) in &listed {
                 scope.spawn(move || self.make_instance(id, agent, Arc::clone(services)));
+            }
+            for agent in &memory {
+                scope.spawn(move || self.make_memory(agent, Arc::clone(services)));
             }
         });
     }
@@ -80,7 +89,7 @@ impl Slot {
     }
 
     /// Grants of a plugin's entry.
-    fn grants_of(&self, plugin: &str) -> Vec<String> {
+    pub(super) fn grants_of(&self, plugin: &str) -> Vec<String> {
         self.config.plugins.entries.get(plugin).map(|entry| entry.grants.clone()).unwrap_or_default()
     }
 
@@ -102,18 +111,7 @@ impl Slot {
             OutcomeState::Missing => DegradedCode::EngineMissing,
             OutcomeState::Refused => DegradedCode::EngineRefused,
         };
-        let record = Quarantine {
-            engine: id.clone(),
-            owner: outcome.plugin_id.clone().unwrap_or_default(),
-            at: outcome.failure.as_ref().map_or("discover", |failure| failure.stage.as_str()).to_owned(),
-            code,
-            diagnostic: outcome.failure.as_ref().map_or("CE304", |failure| failure.code),
-            reason: outcome.failure.as_ref().map_or_else(|| code.as_str().to_owned(), |f| f.message.clone()),
-            causes: outcome.failure.as_ref().map(|failure| failure.causes.clone()).unwrap_or_default(),
-            when_ms: now_ms(),
-            hint: outcome.failure.as_ref().map_or_else(|| code.hint().to_owned(), |failure| failure.hint.clone()),
-            serves: self.successor(&id),
-        };
+        let record = Quarantine { serves: self.successor(&id), ..refused(&outcome, code) };
         announce(&record);
         self.known_mut().insert(id, Known::Out(Arc::new(record)));
     }
@@ -164,13 +162,15 @@ impl Slot {
         self.abandoned() == 0
     }
 
-    /// All registered engines.
+    /// All registered engines and memory providers.
     pub(crate) fn engines(&self) -> Vec<Arc<EngineCore>> {
         let engine = |known: &Known| match known {
             Known::Engine(core) => Some(Arc::clone(core)),
             _ => None,
         };
-        self.known().values().filter_map(engine).collect()
+        let mut all: Vec<_> = self.known().values().filter_map(engine).collect();
+        all.extend(self.memory.known().values().filter_map(engine));
+        all
     }
 
     /// Calls that were ever abandoned, those of the loader included.
@@ -186,5 +186,23 @@ impl Slot {
             .into_iter()
             .map(|change| change.file.display().to_string())
             .collect()
+    }
+}
+
+/// Why something that is listed did not come.
+pub(super) fn refused(outcome: &EngineOutcome, code: DegradedCode) -> Quarantine {
+    let failure = outcome.failure.as_ref();
+    Quarantine {
+        kind: outcome.kind,
+        engine: outcome.engine_id.clone(),
+        owner: outcome.plugin_id.clone().unwrap_or_default(),
+        at: failure.map_or("discover", |failure| failure.stage.as_str()).to_owned(),
+        code,
+        diagnostic: failure.map_or("CE304", |failure| failure.code),
+        reason: failure.map_or_else(|| code.as_str().to_owned(), |failure| failure.message.clone()),
+        causes: failure.map(|failure| failure.causes.clone()).unwrap_or_default(),
+        when_ms: now_ms(),
+        hint: failure.map_or_else(|| code.hint().to_owned(), |failure| failure.hint.clone()),
+        serves: "none".into(),
     }
 }

@@ -6,9 +6,10 @@ use super::failure::DegradedCode;
 use super::hook::Hook;
 use super::latch::Quarantine;
 use super::lease::{Degraded, ExecutionHost, LeaseRequest};
+use super::memory::MemorySlotStatus;
 use super::slot::{CORE, Known, MAIN_AGENT, Slot};
 use super::stats::{EstimateStatus, HookStatus};
-use crate::plugins::PluginReport;
+use crate::plugins::{Kind, PluginReport};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub struct SlotStatus {
     pub agents: BTreeMap<String, AgentStatus>,
     /// Every engine that is registered or listed, by id.
     pub engines: Vec<EngineStatus>,
+    /// The memory slot.
+    pub memory: MemorySlotStatus,
     /// Every file that was found.
     pub plugins: Vec<PluginReport>,
     /// Calls that were ever abandoned: when not 0, the process ends without destructors.
@@ -174,6 +177,7 @@ impl Slot {
                 })
                 .collect(),
             engines,
+            memory: self.memory_status(&reports),
             plugins: reports,
             abandoned: self.abandoned(),
             host: self.host().clone(),
@@ -193,7 +197,7 @@ impl Slot {
     }
 }
 
-fn blank(id: &str, owner: &str, state: EngineState) -> EngineStatus {
+pub(super) fn blank(id: &str, owner: &str, state: EngineState) -> EngineStatus {
     EngineStatus {
         id: id.to_owned(),
         owner: owner.to_owned(),
@@ -222,7 +226,7 @@ fn blank(id: &str, owner: &str, state: EngineState) -> EngineStatus {
     }
 }
 
-fn of_engine(core: &Arc<EngineCore>) -> EngineStatus {
+pub(super) fn of_engine(core: &Arc<EngineCore>) -> EngineStatus {
     let stats = &core.stats;
     let quarantine = core.latch.get().cloned();
     let info = core.info().map(|info| (**info).clone());
@@ -234,7 +238,7 @@ fn of_engine(core: &Arc<EngineCore>) -> EngineStatus {
     let durable = info.as_ref().is_some_and(|info| durable(info, core));
     let estimates = stats.estimates();
     let mut warnings = Vec::new();
-    if state == EngineState::Ready && !durable {
+    if core.kind() == Kind::Engine && state == EngineState::Ready && !durable {
         warnings.push(
             "stored sessions pass it over (durable-semantics-missing): it declares not both transcript semantics, \
              or has no commitTurn"
@@ -277,7 +281,7 @@ fn of_engine(core: &Arc<EngineCore>) -> EngineStatus {
     }
 }
 
-fn library(reports: &[PluginReport], owner: &str) -> Option<LibraryStatus> {
+pub(super) fn library(reports: &[PluginReport], owner: &str) -> Option<LibraryStatus> {
     if owner.is_empty() || owner == CORE {
         return None;
     }

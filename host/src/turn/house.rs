@@ -8,6 +8,7 @@ use super::lanes::Lanes;
 use super::maintenance::Maintenance;
 use super::session::Memory;
 use crate::config::Config;
+use crate::memory::MemoryRoom;
 use crate::model::Models;
 use crate::observe::Metrics;
 use crate::slot::Slot;
@@ -31,6 +32,8 @@ pub(super) struct House {
     pub(super) config: Arc<Config>,
     pub(super) store: Arc<dyn Store>,
     pub(super) slot: Arc<Slot>,
+    /// The memory slot.
+    pub(super) memory: Arc<MemoryRoom>,
     agents: AgentRooms,
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) lanes: Arc<Lanes>,
@@ -59,6 +62,7 @@ impl House {
         metrics: Option<Arc<Metrics>>,
         runtime: tokio::runtime::Handle,
     ) -> Arc<House> {
+        let provider_services = super::factory_services(store.clone(), &**models.default_model());
         Arc::new(House {
             lanes: Lanes::new(config.gateway.queue_per_session, QUEUE_PATIENCE),
             hot: HotSessions::new(config.gateway.hot_sessions_bytes, {
@@ -72,6 +76,7 @@ impl House {
             stop: CancellationToken::new(),
             clock: Clock::wall(),
             metrics,
+            memory: Arc::new(MemoryRoom::new(slot.clone(), provider_services, config.memory.clone())),
             agents: AgentRooms::new(&config, models),
             config,
             store,

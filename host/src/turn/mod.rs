@@ -33,6 +33,7 @@ mod ladder;
 mod lanes;
 mod llm;
 mod maintenance;
+mod memory;
 mod offer;
 mod outbox;
 mod outlet;

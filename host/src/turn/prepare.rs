@@ -1,15 +1,16 @@
 //! Preparation: what an earlier turn left is handed over, the session is taken up, and the engine assembles.
 
 use super::TurnError;
+use super::memory;
 use super::offer::{Offer, ROWS_PER_CALL, replayed};
-use super::prompt::Prompt;
+use super::prompt::{Prompt, addition_tokens};
 use super::run::TurnRun;
 use super::session::message_of;
 use crate::observe::broken;
 use crate::slot::{
-    AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, PromptAuthority, PromptInput,
+    AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, LEGACY, PromptAuthority, PromptInput,
 };
-use engine_abi::wire::{citations_mode, trigger};
+use engine_abi::wire::trigger;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,6 +62,11 @@ impl TurnRun {
     async fn assemble_with(&mut self, engine: &EngineRef, limit: u64) -> Result<Assembled, Setback> {
         if !self.hold_fence(engine).map_err(Setback::Over)? {
             return Err(Setback::PassedOver);
+        }
+        if !engine.has(Hook::Tools) {
+            // It is on its way while earlier turns are handed over and the session is taken up. What tools an engine has is known
+            // only after that.
+            self.services.memory().begin(&tool_names(self.tools.params(&self.params)));
         }
         let ephemeral = self.session.state().extra.ephemeral;
         if !ephemeral {
@@ -182,7 +188,10 @@ impl TurnRun {
     }
 
     async fn assemble_now(&mut self, engine: &EngineRef, limit: u64) -> Result<Assembled, Setback> {
+        let available_tools = tool_names(self.tools.params(&self.params));
+        let memory = self.memory_section(engine, &available_tools).await;
         let since = Instant::now();
+        let memory_tokens = memory.as_ref().map_or(0, |section| addition_tokens(section, &self.agent.counter));
         let fixed = self.system_tokens + self.tool_tokens;
         let (view, len, prompt, current, projected) = {
             let mut state = self.session.state();
@@ -206,22 +215,23 @@ impl TurnRun {
             });
             (view, len, prompt, current, state.projected_tokens())
         };
-        let budget = limit.saturating_sub(fixed + current).max(1);
-        let unwindowed = fixed + projected;
+        let budget = limit.saturating_sub(fixed + memory_tokens + current).max(1);
+        let unwindowed = fixed + memory_tokens + projected;
         let facts = self.session_facts(Some(budget), Some(unwindowed));
-        let available_tools = tool_names(self.tools.params(&self.params));
-        self.services.prepare_memory(&available_tools);
         let input = AssembleInput {
             view: view.clone(),
             len,
             prompt,
-            system_tokens: self.system_tokens,
+            system_tokens: self.system_tokens + memory_tokens,
             available_tools,
             model: Some(self.agent.info.resolved.clone()),
-            citations_mode: citations_mode::AUTO,
+            citations_mode: self.house.memory.citations_mode(),
         };
-        let output =
+        let mut output =
             self.segment(facts, false, move |segment| segment.assemble(&input)).await.map_err(Setback::Failed)?;
+        if memory.is_some() {
+            output.system_prompt_addition = memory;
+        }
         let prompt = Prompt::build(&self.system, fixed, &view, len, &output, &self.agent.counter);
         let history: u64 = prompt.items().iter().filter(|item| !item.current_turn).map(|item| item.tokens).sum();
         engine.record_estimate(output.estimated_tokens, history);
@@ -234,6 +244,19 @@ impl TurnRun {
         };
         self.timed("assemble", since);
         Ok(Assembled { prompt, counted })
+    }
+
+    /// Waits for the memory section of this run. For `legacy`, which adds nothing of its own, the host puts it at the head of the
+    /// system prompt, and it is given here; another engine asks for it.
+    async fn memory_section(&mut self, engine: &EngineRef, available_tools: &[String]) -> Option<String> {
+        let since = Instant::now();
+        let snapshot = self.services.memory().ready(available_tools).await;
+        let tokens = snapshot.section.as_ref().map_or(0, |section| addition_tokens(section, &self.agent.counter));
+        self.notes.memory = memory::note(&snapshot, tokens);
+        if self.notes.memory.is_some() {
+            self.timed("memory", since);
+        }
+        snapshot.section.filter(|_| engine.id() == LEGACY)
     }
 }
 

@@ -13,6 +13,11 @@ const BLOCK: &str = "engine-context";
 /// Framing of a system prompt that exists only because of an addition, in tokens; a bound.
 const SYSTEM_FRAMING: u64 = 8;
 
+/// What an addition to the system prompt costs, in tokens.
+pub(super) fn addition_tokens(addition: &str, counter: &TokenCounter) -> u64 {
+    counter.text(addition) + SYSTEM_FRAMING
+}
+
 /// A prompt before it is rendered: what is fixed, and the items that the ladder may still shorten.
 pub(super) struct Prompt {
     system: Vec<Value>,
@@ -40,7 +45,7 @@ impl Prompt {
         let mut fixed = fixed;
         let system = match &output.system_prompt_addition {
             Some(addition) if !addition.is_empty() => {
-                fixed += counter.text(addition) + SYSTEM_FRAMING;
+                fixed += addition_tokens(addition, counter);
                 prepend_system(system, addition)
             }
             _ => system.to_vec(),

@@ -92,6 +92,9 @@ pub(super) struct Notes {
     pub(super) ladder: Vec<Value>,
     /// The hooks that were called, with their times.
     pub(super) hooks: HookTrace,
+    /// The memory section of the prompt: its provider and tokens, or why there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) memory: Option<Value>,
     /// Time of each part in microseconds, in the order in which they ran.
     pub(super) timings: Vec<(&'static str, u64)>,
     /// Tokens of the last prompt, as the host counted them.

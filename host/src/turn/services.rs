@@ -4,17 +4,17 @@ use super::builtin::{Builtin, Measured};
 use super::catch_up::CatchUp;
 use super::house::House;
 use super::llm;
+use super::memory::{TurnMemory, service_error};
 use super::outbox::entry_ref;
 use super::rewrite::{rewrite, unchanged};
 use super::session::Session;
-use crate::memory::MemorySnapshot;
 use crate::observe::broken;
 use crate::slot::{
     CallScope, CompactArgs, CompactOutput, CursorPage, CursorRequest, Hook, HostServices, LlmRequest, LlmResponse,
     MaintainOutput, MemoryHit, MemoryPromptArgs, Replacement, ServiceError, ServiceStatus, StoreOp, TokenCount,
 };
 use crate::transcript::{Branch, EngineScope, EntryId, SessionRecord, StoreError, Submission, Write, cursor};
-use engine_abi::wire::{citations_mode, cursor_outcome, cursor_reset, service};
+use engine_abi::wire::{cursor_outcome, cursor_reset, service};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -45,12 +45,14 @@ pub(super) struct TurnServices {
     delegated: Mutex<Option<Measured>>,
     /// What asked for the compaction that runs.
     trigger: AtomicU64,
-    /// The memory section, prepared before each assembly.
-    memory: Mutex<MemorySnapshot>,
+    /// The memory of the run.
+    memory: TurnMemory,
 }
 
 impl TurnServices {
     pub(super) fn new(house: Arc<House>, session: Arc<Session>) -> Arc<TurnServices> {
+        let name = session.state().record().agent.clone();
+        let memory = TurnMemory::new(&house, name, session.agent.clone());
         Arc::new(TurnServices {
             house,
             session,
@@ -62,7 +64,7 @@ impl TurnServices {
             touched_scope: AtomicBool::new(false),
             delegated: Mutex::new(None),
             trigger: AtomicU64::new(u64::from(engine_abi::wire::trigger::BUDGET)),
-            memory: Mutex::default(),
+            memory,
         })
     }
 
@@ -85,10 +87,9 @@ impl TurnServices {
         *self.catch_up.lock().unwrap_or_else(PoisonError::into_inner) = catch_up;
     }
 
-    /// Prepares the memory section for an assembly with these tools.
-    pub(super) fn prepare_memory(&self, available_tools: &[String]) {
-        *self.memory.lock().unwrap_or_else(PoisonError::into_inner) =
-            MemorySnapshot::prepare(available_tools.to_vec(), citations_mode::AUTO, false);
+    /// The memory of the run.
+    pub(super) fn memory(&self) -> &TurnMemory {
+        &self.memory
     }
 
     /// True, once, when the engine showed a cursor at or past the fence.
@@ -379,16 +380,17 @@ impl HostServices for TurnServices {
     }
 
     fn memory_prompt(&self, _scope: &CallScope<'_>, args: MemoryPromptArgs) -> Result<Option<String>, ServiceError> {
-        let prepared = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        if !prepared.answers(&args.available_tools, args.citations_mode, args.sandboxed) {
-            let message = "the arguments differ from those that the memory section was prepared for";
-            return Err(ServiceError::new(ServiceStatus::Invalid, message));
-        }
-        Ok(prepared.section.clone())
+        self.memory.section(&args)
     }
 
-    fn memory_search(&self, _: &CallScope<'_>, _: &str, _: usize) -> Result<Vec<MemoryHit>, ServiceError> {
-        Ok(Vec::new())
+    fn memory_search(&self, scope: &CallScope<'_>, query: &str, limit: usize) -> Result<Vec<MemoryHit>, ServiceError> {
+        let ((room, agent), query) = (self.memory.room(), query.to_owned());
+        self.wait(scope, async move { room.search(&agent, &query, limit).await })?.map_err(service_error)
+    }
+
+    fn memory_append(&self, scope: &CallScope<'_>, text: &str) -> Result<(), ServiceError> {
+        let ((room, agent), text) = (self.memory.room(), text.to_owned());
+        self.wait(scope, async move { room.append(&agent, &text).await })?.map_err(service_error)
     }
 
     fn store_get(

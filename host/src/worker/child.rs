@@ -1,7 +1,9 @@
 //! The child's side: takes one library through all that the gateway would do with it, telling each step before it is taken.
 
 use super::protocol::{Line, ProbeRequest};
-use crate::plugins::{Cause, QuietPort, RegistrarPort, Registration, Stage, StageFailure, bring_in};
+use crate::plugins::{
+    Cause, MemoryRegistration, QuietPort, RegistrarPort, Registration, Stage, StageFailure, Wanted, bring_in,
+};
 use rustix::process::{Resource, Rlimit};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,10 +15,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Largest file that a library may write while it is tried out.
 const MAX_FILE: u64 = 256 * 1024 * 1024;
 
-/// One engine to be tried: built with its configuration, checked, each hook called once, disposed.
+/// What is tried out.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// An engine.
+    Engine(&'a Registration),
+    /// A memory provider.
+    Memory(&'a MemoryRegistration),
+}
+
+impl Subject<'_> {
+    /// What a slot would call it.
+    fn wanted(&self) -> Wanted {
+        match self {
+            Subject::Engine(one) => Wanted::engine(&one.engine_id),
+            Subject::Memory(one) => Wanted::memory(&one.provider_id),
+        }
+    }
+}
+
+/// One engine or memory provider to be tried: built with its configuration, checked, each hook called once, disposed.
 pub struct SelfTest<'a> {
-    /// The engine.
-    pub registration: &'a Registration,
+    /// Which one.
+    pub subject: Subject<'a>,
     /// An empty folder for its state.
     pub state_dir: &'a Path,
     /// Deadlines of hooks as configured, keyed by hook in snake case; ms.
@@ -97,19 +118,21 @@ fn try_out(request: &ProbeRequest, out: &Out, selftest: &dyn Fn(&SelfTest<'_>) -
     for text in loaded.notes {
         out.say(&Line::Note { text });
     }
-    for (engine, failure) in loaded.refused {
-        out.say(&Line::Failed { engine, failure: failure.into() });
+    for (wanted, failure) in loaded.refused {
+        out.say(&Line::Failed { wanted, failure: failure.into() });
     }
-    for (number, registration) in loaded.registrations.iter().enumerate() {
-        let engine = &registration.engine_id;
-        if !request.load.wanted.contains(engine) {
+    let engines = loaded.registrations.iter().map(Subject::Engine);
+    let subjects = engines.chain(loaded.memory.iter().map(Subject::Memory));
+    for (number, subject) in subjects.enumerate() {
+        let wanted = subject.wanted();
+        if !request.load.wanted.contains(&wanted) {
             continue;
         }
-        let progress = |stage: Stage, hook: &str| out.say(&Line::at(stage, Some(engine), Some(hook)));
+        let progress = |stage: Stage, hook: &str| out.say(&Line::at(stage, Some(&wanted.id), Some(hook)));
         let state_dir = request.state_dir.join(number.to_string());
         let result = match std::fs::create_dir(&state_dir) {
             Ok(()) => selftest(&SelfTest {
-                registration,
+                subject,
                 state_dir: &state_dir,
                 deadlines: &request.deadlines,
                 progress: &progress,
@@ -119,7 +142,7 @@ fn try_out(request: &ProbeRequest, out: &Out, selftest: &dyn Fn(&SelfTest<'_>) -
             }
         };
         if let Err(failure) = result {
-            out.say(&Line::Failed { engine: engine.clone(), failure: failure.into() });
+            out.say(&Line::Failed { wanted, failure: failure.into() });
         }
     }
     out.say(&Line::Done);

@@ -2,7 +2,7 @@
 
 use super::protocol::{Line, ProbeRequest};
 use super::spawner;
-use crate::plugins::{Cause, Stage, StageFailure, one_line};
+use crate::plugins::{Cause, Stage, StageFailure, Wanted, one_line};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -66,8 +66,8 @@ impl ProbeCommand {
 /// What a child that came to its end told.
 #[derive(Debug, Default)]
 pub(crate) struct ProbeOutcome {
-    /// Engines that failed.
-    pub failed: Vec<(String, StageFailure)>,
+    /// What was wanted and failed.
+    pub failed: Vec<(Wanted, StageFailure)>,
     /// Things worth knowing.
     pub notes: Vec<String>,
 }
@@ -236,8 +236,8 @@ impl<'a> Probe<'a> {
                 Some(stage) => self.place = Some((stage, place(stage, engine.as_deref(), hook.as_deref()))),
                 None => self.confused = Some(format!("an unknown stage {stage}")),
             },
-            Line::Failed { engine, failure } => match failure.into_failure() {
-                Some(failure) => self.outcome.failed.push((engine, failure)),
+            Line::Failed { wanted, failure } => match failure.into_failure() {
+                Some(failure) => self.outcome.failed.push((wanted, failure)),
                 None => self.confused = Some("a failure with an unknown code".into()),
             },
             Line::Note { text } => self.outcome.notes.push(text),
@@ -299,7 +299,7 @@ impl<'a> Probe<'a> {
             }
         };
         // What it found before it died still explains more than its death.
-        let found = self.outcome.failed.iter().map(|(engine, failure)| format!("{engine}: {failure}"));
+        let found = self.outcome.failed.iter().map(|(wanted, failure)| format!("{}: {failure}", wanted.id));
         let failure = found.fold(failure, StageFailure::because);
         let tail = Vec::from(self.tail);
         Err(wrote(&tail).into_iter().fold(failure, StageFailure::because))

@@ -1,6 +1,6 @@
 //! What the probe's parent and child say to each other: one request in a file, then lines on the child's standard output.
 
-use crate::plugins::{Cause, LoadRequest, Stage, StageFailure};
+use crate::plugins::{Cause, LoadRequest, Stage, StageFailure, Wanted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,8 +35,8 @@ pub(super) enum Line {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hook: Option<String>,
     },
-    /// An engine failed, cleanly.
-    Failed { engine: String, failure: Failure },
+    /// An engine or a memory provider failed, cleanly.
+    Failed { wanted: Wanted, failure: Failure },
     /// Something worth knowing.
     Note { text: String },
     /// All is said.
@@ -105,7 +105,8 @@ mod tests {
         for line in [
             Line::at(Stage::Load, None, None),
             Line::at(Stage::Contract, Some("w"), Some("assemble")),
-            Line::Failed { engine: "w".into(), failure: failure.clone().into() },
+            Line::Failed { wanted: Wanted::engine("w"), failure: failure.clone().into() },
+            Line::Failed { wanted: Wanted::memory("w"), failure: failure.clone().into() },
             Line::Note { text: "n".into() },
             Line::Done,
         ] {

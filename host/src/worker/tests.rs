@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plugins::fixture::{Bench, Fixture};
-use crate::plugins::{Cause, Door, LoadRequest, Stage, StageFailure};
+use crate::plugins::{Cause, Door, LoadRequest, Stage, StageFailure, Wanted};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,8 +17,9 @@ fn probe_child() {
     let request = std::env::args_os().next_back().unwrap();
     let code = run_child(&[request], &|test: &SelfTest<'_>| {
         (test.progress)(Stage::Contract, "assemble");
+        let Subject::Engine(engine) = test.subject else { panic!("no engine") };
         assert!(test.state_dir.is_dir());
-        let config: serde_json::Value = serde_json::from_str(&test.registration.config_json).unwrap();
+        let config: serde_json::Value = serde_json::from_str(engine.config_json.as_ref()).unwrap();
         match config["selftest"].as_str() {
             Some("abort") => std::process::abort(),
             Some("hang") => loop {
@@ -58,7 +59,7 @@ impl Case {
                 door: Door::C,
                 engines: vec!["w".into()],
                 memory: Vec::new(),
-                wanted: vec!["w".into()],
+                wanted: vec![Wanted::engine("w")],
                 config_json: self.config.into(),
                 deadline_ms: 60_000,
             },

@@ -93,6 +93,9 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
     for engine in each(status, "engines") {
         of_engine(engine, &mut findings);
     }
+    if let Some(memory) = status.get("memory") {
+        each(memory, "providers").for_each(|provider| of_provider(provider, &mut findings));
+    }
     for plugin in each(status, "plugins") {
         of_plugin(plugin, status, &mut findings);
     }
@@ -206,11 +209,46 @@ fn of_outbox(id: &str, outbox: &Value, findings: &mut Vec<Finding>) {
     }
 }
 
+fn of_provider(provider: &Value, findings: &mut Vec<Finding>) {
+    let id = text(provider, "/id").unwrap_or_default();
+    let state = text(provider, "/state").unwrap_or_default();
+    let code = text(provider, "/code");
+    if provider.get("quarantine").is_some_and(Value::is_object) {
+        let reason = text(provider, "/quarantine/reason").unwrap_or_default();
+        findings.push(Finding {
+            subject: Some(id.clone()),
+            at: text(provider, "/quarantine/at"),
+            code: text(provider, "/quarantine/diagnostic"),
+            causes: list(provider, "/quarantine/causes"),
+            hint: text(provider, "/quarantine/hint"),
+            ..Finding::new(
+                Level::Failed,
+                "memory",
+                format!("turns go on without memory ({}): {reason}", code.unwrap_or_default()),
+            )
+        });
+    } else if state != "ready" {
+        let reason = text(provider, "/reason").unwrap_or_else(|| format!("the provider is {state}"));
+        findings.push(
+            Finding {
+                code,
+                ..Finding::new(Level::Degraded, "memory", format!("turns go on without memory: {reason}"))
+            }
+            .about(id.clone())
+            .hint("enable its plugin (`enabled = true`, and not in `deny`), or select another provider"),
+        );
+    }
+    for warning in list(provider, "/warnings") {
+        findings.push(Finding::new(Level::Warning, "memory", warning).about(id.clone()));
+    }
+}
+
 fn of_plugin(plugin: &Value, status: &Value, findings: &mut Vec<Finding>) {
     let file = text(plugin, "/file").unwrap_or_default();
     // An engine that is out for this very reason has said it already. A file without a manifest names no engine, so it is told
     // on its own.
-    let told = each(status, "engines").any(|engine| {
+    let providers = status.pointer("/memory/providers").and_then(Value::as_array).into_iter().flatten();
+    let told = each(status, "engines").chain(providers).any(|engine| {
         text(engine, "/quarantine/diagnostic") == text(plugin, "/failure/code")
             && text(engine, "/library/file").as_deref() == Some(&file)
     });
@@ -282,6 +320,20 @@ mod tests {
         assert!(found[0].hint.as_deref().unwrap().contains("engineroom sessions repair k"), "{found:?}");
         let waits = json!({"outboxOfOthers": {"gone": {"waiting": 3, "waitingSinceMs": 1}}});
         assert_eq!(worst(&waits), Some(Level::Warning));
+    }
+
+    #[test]
+    fn a_memory_provider_that_is_out_is_told_with_its_code_and_remedy() {
+        let provider = json!({"id": "notes", "state": "quarantined", "code": "memory-quarantined",
+            "quarantine": {"at": "memorySearch", "diagnostic": "CE312", "reason": "it hung", "hint": "mend it"}});
+        let found = of_slot(&json!({"effective": "legacy", "memory": {"providers": [provider]}}));
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].area, found[0].subject.as_deref()), ("memory", Some("notes")));
+        assert!(found[0].message.contains("memory-quarantined") && found[0].message.contains("it hung"));
+        let off = json!({"id": "notes", "state": "declared", "code": "memory-disabled", "reason": "denied"});
+        assert_eq!(worst(&json!({"memory": {"providers": [off]}})), Some(Level::Degraded));
+        let ready = json!({"id": "notes", "state": "ready"});
+        assert_eq!(worst(&json!({"memory": {"providers": [ready]}})), None);
     }
 
     #[test]

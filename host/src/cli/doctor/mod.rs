@@ -68,6 +68,7 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
     };
     findings.extend(findings::of_slot(&slot));
     findings.extend(other_chain(config, &slot));
+    findings.extend(other_memory(config, &slot));
     for file in &restart_due {
         findings.push(
             Finding::new(Level::Warning, "plugins", "the file differs from what runs: a restart is due")
@@ -98,7 +99,7 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
         model,
         agent_models,
         store,
-        slots: json!({"contextEngine": slot, "memory": config.plugins.slots.memory}),
+        slots: json!({"memory": slot.get("memory"), "contextEngine": slot}),
         restart_due,
         findings,
     };
@@ -178,6 +179,18 @@ fn other_chain(config: &Config, status: &Value) -> Option<Finding> {
             written.join(", ")
         );
         Finding::new(Level::Warning, "slot", message).hint("restart the gateway when it suits")
+    })
+}
+
+/// The same for the memory slot.
+fn other_memory(config: &Config, status: &Value) -> Option<Finding> {
+    let running = status.pointer("/memory/selected")?.as_str()?;
+    let written = config.plugins.slots.memory.as_deref().unwrap_or("none");
+    (running != written).then(|| {
+        let message = format!(
+            "the gateway runs with the memory provider {running}, and the configuration says {written}: a restart is due"
+        );
+        Finding::new(Level::Warning, "memory", message).hint("restart the gateway when it suits")
     })
 }
 

@@ -1,7 +1,9 @@
 //! The registration desk: what `register` of a library talks to. It never unwinds, checks what it is given, keeps what it
 //! refused, and closes when the time is up; a late call changes nothing.
 
-use super::{Kind, LoadRequest, Loaded, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration};
+use super::{
+    Kind, LoadRequest, Loaded, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration, Wanted,
+};
 use crate::plugins::cause::Cause;
 use crate::plugins::manifest::RESERVED_ENGINE;
 use crate::plugins::report::{StageFailure, one_line};
@@ -28,7 +30,7 @@ pub(super) struct Books {
     closed: bool,
     engines: Vec<(String, RawFactory)>,
     memory: Vec<(String, RawMemoryFactory)>,
-    refused: Vec<(String, Cause, String)>,
+    refused: Vec<(Wanted, Cause, String)>,
     reason: Option<String>,
     pub(super) notes: Vec<String>,
 }
@@ -69,7 +71,7 @@ impl Desk {
     /// Checks an id; `keep` writes it down.
     fn admit(&self, kind: Kind, id: Str, keep: impl FnOnce(&mut Books, String)) -> u32 {
         let Some(id) = text(id).filter(|id| !id.trim().is_empty()) else {
-            self.refuse("", Cause::NotRegistered, format!("a blank or unreadable {kind} id"));
+            self.refuse(None, Cause::NotRegistered, format!("a blank or unreadable {kind} id"));
             return status::INVALID;
         };
         let announced = match kind {
@@ -84,7 +86,7 @@ impl Desk {
             self.port.register(kind, &id, &self.plugin_id).map_err(|why| (Cause::ForeignId, why))
         };
         if let Err((cause, why)) = refusal {
-            return self.refuse(&id, cause, why);
+            return self.refuse(Some(Wanted { kind, id }), cause, why);
         }
         let mut books = self.books();
         if books.closed {
@@ -96,21 +98,21 @@ impl Desk {
         };
         if known {
             drop(books);
-            return self.refuse("", Cause::NotRegistered, format!("the {kind} id `{id}` is registered already"));
+            return self.refuse(None, Cause::NotRegistered, format!("the {kind} id `{id}` is registered already"));
         }
         keep(&mut books, id);
         status::OK
     }
 
-    fn refuse(&self, id: &str, cause: Cause, why: String) -> u32 {
+    fn refuse(&self, what: Option<Wanted>, cause: Cause, why: String) -> u32 {
         self.port.log(&self.plugin_id, log_level::WARN, "register", &why);
         let mut books = self.books();
         if books.closed {
             return status::EXPIRED;
         }
         books.notes.push(format!("refused: {why}"));
-        if !id.is_empty() {
-            books.refused.push((id.to_owned(), cause, why));
+        if let Some(what) = what {
+            books.refused.push((what, cause, why));
         }
         status::REFUSED
     }
@@ -142,18 +144,22 @@ impl Books {
                 None => StageFailure::new(cause, message),
             });
         }
-        for id in &request.wanted {
-            if self.engines.iter().any(|(known, _)| known == id) {
+        for wanted in &request.wanted {
+            let is_there = match wanted.kind {
+                Kind::Engine => self.engines.iter().any(|(known, _)| *known == wanted.id),
+                Kind::Memory => self.memory.iter().any(|(known, _)| *known == wanted.id),
+            };
+            if is_there {
                 continue;
             }
-            let failure = match self.refused.iter().find(|(refused, ..)| refused == id) {
+            let failure = match self.refused.iter().find(|(refused, ..)| refused == wanted) {
                 Some((_, cause, why)) => StageFailure::new(*cause, why.clone()),
                 None => StageFailure::new(
                     Cause::NotRegistered,
-                    format!("plugin {plugin} names engine {id} in its manifest but did not register it"),
+                    format!("plugin {plugin} names {wanted} in its manifest but did not register it"),
                 ),
             };
-            loaded.refused.push((id.clone(), failure));
+            loaded.refused.push((wanted.clone(), failure));
         }
         loaded.registrations.extend(self.engines.into_iter().map(|(engine_id, factory)| Registration {
             engine_id,

@@ -22,10 +22,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What a library registers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A context engine.
+    #[default]
     Engine,
     /// A memory provider.
     Memory,
@@ -37,6 +38,33 @@ impl std::fmt::Display for Kind {
             Kind::Engine => "engine",
             Kind::Memory => "memory provider",
         })
+    }
+}
+
+/// What a slot lists: an engine or a memory provider. Their ids are namespaces of their own.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Which of the two.
+    pub kind: Kind,
+    /// Its id.
+    pub id: String,
+}
+
+impl Wanted {
+    /// An engine.
+    pub fn engine(id: impl Into<String>) -> Wanted {
+        Wanted { kind: Kind::Engine, id: id.into() }
+    }
+
+    /// A memory provider.
+    pub fn memory(id: impl Into<String>) -> Wanted {
+        Wanted { kind: Kind::Memory, id: id.into() }
+    }
+}
+
+impl std::fmt::Display for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind, self.id)
     }
 }
 
@@ -114,8 +142,8 @@ pub(crate) struct LoadRequest {
     /// Ids that the manifest announces.
     pub engines: Vec<String>,
     pub memory: Vec<String>,
-    /// The engines that a slot lists, out of `engines`.
-    pub wanted: Vec<String>,
+    /// What a slot lists, out of `engines` and `memory`.
+    pub wanted: Vec<Wanted>,
     pub config_json: Arc<str>,
     /// For each of the three steps.
     pub deadline_ms: u64,
@@ -126,8 +154,8 @@ pub(crate) struct LoadRequest {
 pub(crate) struct Loaded {
     pub registrations: Vec<Registration>,
     pub memory: Vec<MemoryRegistration>,
-    /// Wanted engines that were not registered.
-    pub refused: Vec<(String, StageFailure)>,
+    /// What was wanted and not registered.
+    pub refused: Vec<(Wanted, StageFailure)>,
     pub notes: Vec<String>,
     pub timings: Vec<(Stage, Duration)>,
     /// True when a step was abandoned: a thread still runs code of the library.
@@ -135,11 +163,11 @@ pub(crate) struct Loaded {
 }
 
 /// Brings a library in. `progress` is told of each stage before it starts. A failure of the whole library stands in
-/// `refused` for each wanted engine.
+/// `refused` for everything that is wanted of it.
 pub(crate) fn bring_in(request: &LoadRequest, port: &Arc<dyn RegistrarPort>, progress: &dyn Fn(Stage)) -> Loaded {
     let mut loaded = Loaded::default();
     if let Err(failure) = steps(request, port, progress, &mut loaded) {
-        loaded.refused = request.wanted.iter().map(|id| (id.clone(), failure.clone())).collect();
+        loaded.refused = request.wanted.iter().map(|wanted| (wanted.clone(), failure.clone())).collect();
     }
     loaded
 }

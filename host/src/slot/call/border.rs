@@ -4,10 +4,11 @@
 
 use super::frame::{CallState, Frame};
 use super::receive;
-use super::sink::{MESSAGES_MAX, Output, RawItem, TOOLS_MAX};
+use super::sink::{HITS_MAX, MESSAGES_MAX, Output, RawItem, TOOLS_MAX};
 use crate::slot::engine::{EngineInfo, HostRequirement, Operation};
 use crate::slot::facts::*;
 use crate::slot::hook::Hook;
+use crate::slot::services::MemoryHit;
 use engine_abi::wire::*;
 use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -393,13 +394,33 @@ extern "C" fn tool_result(pointer: *const FrameV1, result: *const ToolResultV1) 
     })
 }
 
-// No memory provider is called yet, so these belong to no hook that can be running.
-extern "C" fn memory_prompt(_pointer: *const FrameV1, _text: Str) -> u32 {
-    status::INVALID
+extern "C" fn memory_prompt(pointer: *const FrameV1, text: Str) -> u32 {
+    push(pointer, &[Hook::MemoryPrompt], |state| {
+        // SAFETY: lent for the duration of this push.
+        let text = unsafe { receive::required(text, "the memory section") }?;
+        state.sink.output = Output::MemoryPrompt(text);
+        Ok(())
+    })
 }
 
-extern "C" fn memory_hits(_pointer: *const FrameV1, _hits: *const MemoryHitV1, _len: usize) -> u32 {
-    status::INVALID
+extern "C" fn memory_hits(pointer: *const FrameV1, hits: *const MemoryHitV1, len: usize) -> u32 {
+    push(pointer, &[Hook::MemorySearch], |state| {
+        if state.sink.hits.len().saturating_add(len) > HITS_MAX {
+            return Err(format!("more than {HITS_MAX} hits"));
+        }
+        // SAFETY: lent for the duration of this push.
+        for hit in unsafe { receive::list(hits, len, HITS_MAX, "the list of hits") }? {
+            // SAFETY: as above.
+            let (id, text) = unsafe { (receive::required(hit.id, "a hit's id")?, receive::required(hit.text, "a hit's text")?) };
+            state.sink.take(id.len() + text.len())?;
+            if !hit.score.is_finite() {
+                return Err(format!("the score of hit {id:?} is no number"));
+            }
+            let time_ms = (hit.time_ms >= 0).then_some(hit.time_ms);
+            state.sink.hits.push(MemoryHit { id, text, score: hit.score, time_ms });
+        }
+        Ok(())
+    })
 }
 
 extern "C" fn entry(pointer: *const FrameV1, index: usize, out: *mut EntryV1) -> u32 {

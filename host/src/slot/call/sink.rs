@@ -2,6 +2,7 @@
 
 use crate::slot::engine::EngineInfo;
 use crate::slot::facts::{AssembleOutput, BootstrapOutput, CompactOutput, MaintainOutput, Tool, ToolOutput};
+use crate::slot::services::MemoryHit;
 use crate::transcript::Message;
 use engine_abi::wire::SpanV1;
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use std::sync::Arc;
 pub(crate) const BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most messages of its own that one `assemble` may push.
 pub(crate) const MESSAGES_MAX: usize = 65_536;
+/// Most hits of one memory search.
+pub(crate) const HITS_MAX: usize = 100;
 /// Most tools of an engine.
 pub(crate) const TOOLS_MAX: usize = 256;
 
@@ -36,6 +39,7 @@ pub(crate) enum Output {
     Compact(CompactOutput),
     PrepareSubagent(u64),
     Tool(ToolOutput),
+    MemoryPrompt(String),
 }
 
 /// See the module.
@@ -46,6 +50,8 @@ pub(crate) struct Sink {
     /// How many of the items are messages.
     pub(crate) messages: usize,
     pub(crate) tools: Vec<Tool>,
+    /// Hits of a memory provider.
+    pub(crate) hits: Vec<MemoryHit>,
     /// The reason of a failure, and the token of the host service whose error it is.
     pub(crate) fail: Option<(String, u64)>,
     /// The first push that breaks the contract; the engine may ignore the refusal, the result is invalid all the same.

@@ -115,6 +115,7 @@ async fn a_disabled_engine_is_passed_over_without_a_quarantine() {
     });
     // What the loader reports of a plugin that is switched off.
     bench.slot.settle(EngineOutcome {
+        kind: crate::plugins::Kind::Engine,
         engine_id: "off".into(),
         plugin_id: Some("off".into()),
         file: None,
@@ -401,7 +402,7 @@ fn self_tested(fake: Fake) -> Result<Vec<(Stage, String)>, crate::plugins::Stage
     let steps = Mutex::new(Vec::new());
     let deadlines = BTreeMap::from([("tools".to_owned(), SHORT)]);
     selftest(&SelfTest {
-        registration: &registration,
+        subject: crate::worker::Subject::Engine(&registration),
         state_dir: folder.path(),
         deadlines: &deadlines,
         progress: &|stage, hook| steps.lock().unwrap().push((stage, hook.to_owned())),

@@ -87,6 +87,9 @@ impl Player {
             .map_err(|error| ReplayError::Scratch(error.to_string()))?;
         let mut config = config.clone();
         config.gateway.state_dir = scratch.path().to_owned();
+        // A memory is of the world outside of the recording: it would be read as it is today, and written to.
+        config.plugins.slots.memory = None;
+        config.agents.values_mut().for_each(|agent| agent.slots.memory = None);
         if !options.chain.is_empty() {
             config.plugins.slots.context_engine.clone_from(&options.chain);
         }

@@ -52,7 +52,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     fn scope(&self) -> CallScope<'_> {
         CallScope {
-            engine_id: &self.frame.core.id,
+            engine_id: self.frame.core.store_name(),
             owner: &self.frame.core.owner,
             hook: self.hook,
             deadline: self.deadline,

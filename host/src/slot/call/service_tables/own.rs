@@ -4,6 +4,7 @@
 use super::{invalid, refused, serve, write};
 use crate::slot::call::host_table::GRANT_MEMORY_APPEND;
 use crate::slot::call::receive::{self, Bad};
+use crate::slot::call::sink::HITS_MAX;
 use crate::slot::services::{MemoryPromptArgs, ServiceError, ServiceStatus, StoreOp};
 use crate::transcript::EngineOp;
 use engine_abi::wire::{self, *};
@@ -18,8 +19,6 @@ const KEY_MAX: usize = 1_024;
 const BATCH_MAX: usize = 100_000;
 /// Most pairs of a scan.
 const SCAN_MAX: u64 = 10_000;
-/// Most hits of a search.
-const HITS_MAX: u64 = 100;
 
 extern "C" fn prompt_addition(frame: *const FrameV1, args: *const MemoryPromptArgsV1, out: *mut Str) -> u32 {
     serve(
@@ -54,7 +53,7 @@ extern "C" fn search(frame: *const FrameV1, query: Str, limit: u64, out: *mut Me
         |asked| {
             // SAFETY: lent for the duration of this call.
             let query = unsafe { receive::required(query, "the query") }.map_err(invalid)?;
-            asked.frame.services.memory_search(&asked.scope(), &query, limit.min(HITS_MAX) as usize)
+            asked.frame.services.memory_search(&asked.scope(), &query, limit.min(HITS_MAX as u64) as usize)
         },
         |hits, arena| {
             let (ptr, len) = arena.hits(hits);
