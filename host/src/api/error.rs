@@ -6,6 +6,7 @@
 use crate::config::ConfigError;
 use crate::diagnostic::Diagnostic;
 use crate::model::ModelError;
+use crate::slot::SlotError;
 use crate::turn::TurnError;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -171,6 +172,10 @@ impl ApiError {
         error.insert("causes".into(), report.causes.into());
         if let Some(hint) = report.hint {
             error.insert("hint".into(), hint.into());
+        }
+        if let ApiError::Turn(TurnError::Slot(SlotError::HostRequirement(unmet))) = self {
+            // For programs: what the sentence above says to people.
+            error.insert("requirement".into(), serde_json::to_value(unmet).unwrap_or_default());
         }
         let mut document = Map::new();
         document.insert("error".into(), error.into());

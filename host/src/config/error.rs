@@ -53,6 +53,8 @@ impl Problem {
     pub const WRONG_VALUE: &'static str = "CE112";
     /// An address that is not loopback, without a token.
     pub const OPEN_DOOR: &'static str = "CE113";
+    /// A key that another one needs.
+    pub const MISSING_KEY: &'static str = "CE114";
 }
 
 impl Serialize for Place {

@@ -77,8 +77,7 @@ impl<'a> Given<'a> {
     /// The name of an environment variable.
     pub(super) fn variable(self) -> Read<Option<String>> {
         let Some(name) = self.maybe_text()? else { return Ok(None) };
-        let start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        if start && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        if is_variable(&name) {
             Ok(Some(name))
         } else {
             Err(Wrong::Hinted(
@@ -202,6 +201,42 @@ impl<'a> Given<'a> {
         Ok(out)
     }
 
+    /// A program and its arguments. A program that is written with a slash is made absolute; one without is looked for in the
+    /// search path when it is run. As text, the words are separated by spaces.
+    pub(super) fn command(self) -> Read<Vec<String>> {
+        let words: Vec<&str> = match self.raw {
+            Raw::Text(text) => text.split_whitespace().collect(),
+            Raw::Toml(item) => match item.as_array().map(|array| array.iter().map(Value::as_str).collect()) {
+                Some(Some(words)) => words,
+                _ => return self.wrong("an array of strings, the program first"),
+            },
+        };
+        let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let Some(program) = words.first_mut() else { return Ok(words) };
+        if program.trim().is_empty() {
+            return Err(Wrong::Value("must begin with a program".into()));
+        }
+        if program.contains('/') {
+            *program = absolute(self.base, program).to_string_lossy().into_owned();
+        }
+        if words.iter().any(|word| word.contains('\0')) {
+            return Err(Wrong::Value("must not hold a NUL".into()));
+        }
+        Ok(words)
+    }
+
+    /// Names of environment variables.
+    pub(super) fn variables(self) -> Read<Vec<String>> {
+        let names = self.list()?;
+        match names.iter().find(|name| !is_variable(name)) {
+            Some(name) => Err(Wrong::Hinted(
+                format!("must hold names of environment variables, holds {name:?}"),
+                "name the variable; its value comes from the gateway's environment".into(),
+            )),
+            None => Ok(names),
+        }
+    }
+
     /// Strings out of a closed list.
     pub(super) fn list_of(self, known: &[&str]) -> Read<Vec<String>> {
         let items = self.list()?;
@@ -255,6 +290,12 @@ impl<'a> Given<'a> {
             Err(Wrong::Hinted("must be 64 hexadecimal digits".into(), "sha256sum FILE prints them".into()))
         }
     }
+}
+
+/// True for what can name an environment variable.
+fn is_variable(name: &str) -> bool {
+    let start = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    start && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 /// The error for a value out of a closed list, with the nearest that is in it.

@@ -133,11 +133,15 @@ fn check_whole(reader: &mut Reader<'_>) {
     }
     let gateway = reader.config.model.clone();
     check_model(reader, "", &gateway);
+    check_host(reader, "", &gateway);
     let own = reader.config.agents.iter().filter_map(|(id, agent)| Some((id.clone(), agent.model.clone()?)));
     for (id, model) in own.collect::<Vec<_>>() {
         // One that only inherits the mistake is not told of it again.
         if (model.max_output_tokens, model.context_window) != (gateway.max_output_tokens, gateway.context_window) {
             check_model(reader, &format!("{AGENTS}.{id}."), &model);
+        }
+        if host_key(&model) != host_key(&gateway) || model.provider != gateway.provider {
+            check_host(reader, &format!("{AGENTS}.{id}."), &model);
         }
     }
 }
@@ -154,6 +158,28 @@ fn check_model(reader: &mut Reader<'_>, front: &str, model: &ModelConfig) {
         keys[0], model.max_output_tokens, keys[1], model.context_window
     );
     reader.problem(Problem::WRONG_VALUE, place, message, None);
+}
+
+/// The key that a provider needs and the section lacks, with what to do.
+fn host_key(model: &ModelConfig) -> Option<(&'static str, &'static str)> {
+    match model.provider.as_str() {
+        "cli" if model.command.is_empty() => {
+            Some(("command", "write command = [\"PROGRAM\", \"ARGUMENT\"]; the turn comes on its standard input"))
+        }
+        "thread" if model.base_url.is_none() => {
+            Some(("base_url", "write the address of the Responses endpoint, up to and including /v1"))
+        }
+        _ => None,
+    }
+}
+
+/// `front`: as in [`check_model`].
+fn check_host(reader: &mut Reader<'_>, front: &str, model: &ModelConfig) {
+    let Some((missing, hint)) = host_key(model) else { return };
+    let keys = [format!("{front}model.provider"), "model.provider".to_owned()];
+    let place = keys.iter().find_map(|key| reader.places.get(key)).cloned().unwrap_or_else(|| reader.place(None));
+    let message = format!("{front}model.{missing} is missing, which provider \"{}\" needs", model.provider);
+    reader.problem(Problem::MISSING_KEY, place, message, Some(hint.into()));
 }
 
 /// The user's state folder: `$XDG_STATE_HOME/engineroom` or `~/.local/state/engineroom`; on macOS

@@ -45,7 +45,8 @@ macro_rules! setting {
 }
 
 /// Providers by name. The design names more; what is not here yet is not accepted, so that nobody believes it works.
-const PROVIDERS: [(&str, &str); 2] = [("offline", "offline"), ("openai", "openai")];
+const PROVIDERS: [(&str, &str); 4] =
+    [("offline", "offline"), ("openai", "openai"), ("thread", "thread"), ("cli", "cli")];
 const ON_FAILURE: [(&str, OnFailure); 2] = [("fallback", OnFailure::Fallback), ("strict", OnFailure::Strict)];
 const TRUST: [(&str, TrustPolicy); 3] =
     [("any", TrustPolicy::Any), ("pinned", TrustPolicy::Pinned), ("signed", TrustPolicy::Signed)];
@@ -77,6 +78,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("model.max_output_tokens", model.max_output_tokens, number, 1),
     setting!("model.timeout_ms", model.timeout_ms, millis),
     setting!("model.max_attempts", model.max_attempts, number, 1),
+    setting!("model.command", model.command, command),
+    setting!("model.resume_command", model.resume_command, command),
+    setting!("model.env", model.env, variables),
     setting!("plugins.dir", plugins.dir, path),
     setting!("plugins.enabled", plugins.enabled, boolean),
     setting!("plugins.allow", plugins.allow, list),

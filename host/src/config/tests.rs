@@ -57,6 +57,43 @@ fn an_unknown_key_names_the_nearest_and_its_place() {
 }
 
 #[test]
+fn an_execution_host_says_what_it_needs() {
+    let hint = "write command = [\"PROGRAM\", \"ARGUMENT\"]; the turn comes on its standard input";
+    check(
+        "[model]\nprovider = \"cli\"\n",
+        &[&format!("CE114 2:12 model.command is missing, which provider \"cli\" needs → {hint}")],
+    );
+    check(
+        "[model]\nprovider = \"thread\"\n",
+        &[
+            "CE114 2:12 model.base_url is missing, which provider \"thread\" needs → write the address of the Responses \
+           endpoint, up to and including /v1",
+        ],
+    );
+    check(
+        "[model]\ncommand = \"agent\"\nenv = [\"A=b\"]\n",
+        &[
+            "CE111 2:11 model.command must be an array of strings, the program first, is a string",
+            "CE112 3:7 model.env must hold names of environment variables, holds \"A=b\" → name the variable; its value \
+             comes from the gateway's environment",
+        ],
+    );
+}
+
+#[test]
+fn a_command_keeps_its_words_and_a_program_with_a_slash_is_absolute() {
+    let text = "[model]\nprovider = \"cli\"\ncommand = [\"./bin/agent\", \"-p\", \"a b\", \"-p\"]\n\
+                resume_command = [\"agent\", \"--resume\", \"{session}\"]\n";
+    let model = load_text(text, &[], &[]).unwrap().config.model;
+    assert!(model.command[0].starts_with('/') && model.command[0].ends_with("/bin/agent"), "{:?}", model.command);
+    assert_eq!(model.command[1..], ["-p", "a b", "-p"]);
+    assert_eq!(model.resume_command, ["agent", "--resume", "{session}"]);
+    let variable = [("ENGINEROOM_MODEL_COMMAND", "agent  --print")];
+    let model = load_text("[model]\nprovider = \"cli\"\n", &variable, &[]).unwrap().config.model;
+    assert_eq!(model.command, ["agent", "--print"]);
+}
+
+#[test]
 fn a_key_in_the_wrong_section_is_sent_home() {
     check("[pruning]\nbase_url = \"x\"\n", &["CE110 2:1 unknown key pruning.base_url → base_url belongs to [model]"]);
 }

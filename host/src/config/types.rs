@@ -58,11 +58,11 @@ pub struct ApiConfig {
 /// `[model]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelConfig {
-    /// "offline" or "openai".
+    /// "offline", "openai", "thread" or "cli".
     pub provider: String,
     /// Base URL up to and including `/v1`.
     pub base_url: Option<String>,
-    /// Name of the model; for `openai`, absent means: what the request names.
+    /// Name of the model; for `openai` and `thread`, absent means: what the request names.
     pub model: Option<String>,
     /// Environment variable that holds the key.
     pub api_key_env: Option<String>,
@@ -70,10 +70,17 @@ pub struct ModelConfig {
     pub context_window: u64,
     /// Tokens kept free for the answer.
     pub max_output_tokens: u64,
-    /// Deadline of one model call up to its first byte, and between bytes, in ms.
+    /// Deadline of one model call up to its first byte, and between bytes, in ms. For `cli`: of a whole run of the command.
     pub timeout_ms: u64,
-    /// Most tries of a call that failed before its first byte.
+    /// Most tries of a call that failed before its first byte. A command is run once.
     pub max_attempts: u32,
+    /// `cli`: the program and its arguments. `{session}` stands for the id of the session's thread, `{system}` for the system
+    /// prompt. A program that is written with a slash is absolute here.
+    pub command: Vec<String>,
+    /// `cli`: the same for a session that the command has seen before; empty: as `command`.
+    pub resume_command: Vec<String>,
+    /// `cli`: environment variables that the command gets beside those that every program needs.
+    pub env: Vec<String>,
 }
 
 /// `[plugins]`.
@@ -294,6 +301,9 @@ impl Config {
                 max_output_tokens: 4_096,
                 timeout_ms: 120_000,
                 max_attempts: 3,
+                command: Vec::new(),
+                resume_command: Vec::new(),
+                env: Vec::new(),
             },
             plugins: PluginsConfig {
                 dir: base.join("plugins"),

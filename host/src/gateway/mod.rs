@@ -126,6 +126,8 @@ impl Gateway {
     /// Always comes back.
     pub async fn shutdown(&self) -> Stopped {
         let drained = self.turns.drain(Duration::from_millis(self.config.gateway.drain_ms)).await;
+        // Turns that were cancelled have asked their commands to end; none may outlive the gateway.
+        crate::model::end_commands();
         let (slot, store) = (self.slot.clone(), self.store.clone());
         let clean = off_thread(move || {
             let clean = slot.dispose_all(DISPOSE_PATIENCE);

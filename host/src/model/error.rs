@@ -74,6 +74,24 @@ pub enum ModelError {
         /// What the provider said.
         said: Box<ProviderSaid>,
     },
+    /// The provider does not know the response any more that the call was to continue. Telling it everything again helps.
+    #[error("the provider has forgotten the conversation ({response}): {said}")]
+    ThreadLost {
+        /// The response that was to be continued.
+        response: String,
+        /// What the provider said.
+        said: Box<ProviderSaid>,
+    },
+    /// The command of a `cli` host did not answer.
+    #[error("the command {program} {what}")]
+    Command {
+        /// The program.
+        program: String,
+        /// What it did, or did not do, with the last of its standard error.
+        what: String,
+        /// It was terminated at its deadline.
+        late: bool,
+    },
     /// The answer is not what the dialect promises.
     #[error("the model's answer cannot be read: {0}")]
     Protocol(String),
@@ -92,7 +110,8 @@ impl ModelError {
             ModelError::Overflow { said, .. }
             | ModelError::RateLimit { said, .. }
             | ModelError::Auth { said }
-            | ModelError::BadRequest { said } => Some(said),
+            | ModelError::BadRequest { said }
+            | ModelError::ThreadLost { said, .. } => Some(said),
             ModelError::Unavailable { said, .. } => said.as_deref(),
             _ => None,
         }
@@ -108,9 +127,13 @@ impl ModelError {
         match self {
             ModelError::Overflow { .. } => 400,
             ModelError::RateLimit { .. } => 429,
-            ModelError::Timeout { .. } => 504,
+            ModelError::Timeout { .. } | ModelError::Command { late: true, .. } => 504,
             ModelError::Unavailable { said: Some(said), .. } if matches!(said.status, 503 | 529) => 503,
-            ModelError::Auth { .. } | ModelError::Unavailable { .. } | ModelError::Protocol(_) => 502,
+            ModelError::Auth { .. }
+            | ModelError::Unavailable { .. }
+            | ModelError::ThreadLost { .. }
+            | ModelError::Command { .. }
+            | ModelError::Protocol(_) => 502,
             ModelError::BadRequest { said } if (400..500).contains(&said.status) => said.status,
             ModelError::BadRequest { .. } => 400,
             ModelError::Cancelled => 499,
@@ -123,8 +146,10 @@ impl ModelError {
         match self {
             ModelError::Overflow { .. } => reason_code::CONTEXT_OVERFLOW,
             ModelError::RateLimit { .. } => reason_code::RATE_LIMITED,
-            ModelError::Timeout { .. } => reason_code::PROVIDER_TIMEOUT,
-            ModelError::Unavailable { .. } | ModelError::Auth { .. } => reason_code::PROVIDER_UNAVAILABLE,
+            ModelError::Timeout { .. } | ModelError::Command { late: true, .. } => reason_code::PROVIDER_TIMEOUT,
+            ModelError::Unavailable { .. } | ModelError::Auth { .. } | ModelError::Command { .. } => {
+                reason_code::PROVIDER_UNAVAILABLE
+            }
             _ => reason_code::UNKNOWN,
         }
     }
@@ -138,6 +163,8 @@ impl ModelError {
             ModelError::Timeout { .. } => "model_timeout",
             ModelError::Unavailable { .. } => "model_unavailable",
             ModelError::BadRequest { .. } => "bad_request",
+            ModelError::ThreadLost { .. } => "thread_lost",
+            ModelError::Command { .. } => "model_command",
             ModelError::Protocol(_) => "model_protocol",
             ModelError::Cancelled => "cancelled",
             ModelError::Config(_) => "model_config",
@@ -175,6 +202,8 @@ impl Diagnostic for ModelError {
             ModelError::Protocol(_) => "CE507",
             ModelError::Cancelled => "CE508",
             ModelError::Config(_) => "CE509",
+            ModelError::ThreadLost { .. } => "CE510",
+            ModelError::Command { .. } => "CE511",
         }
     }
 
@@ -192,6 +221,14 @@ impl Diagnostic for ModelError {
             ModelError::Unavailable { .. } => "check that the endpoint at [model] base_url is running".into(),
             ModelError::Protocol(_) => {
                 "check that [model] base_url is an OpenAI-compatible endpoint, up to and including /v1".into()
+            }
+            ModelError::ThreadLost { .. } => {
+                "send the message again: a new conversation is begun with all of it".into()
+            }
+            ModelError::Command { late: true, .. } => "raise [model] timeout_ms, or see why the command hangs".into(),
+            ModelError::Command { .. } => {
+                "run [model] command by hand, with the text on its standard input; variables that it needs go into env"
+                    .into()
             }
             ModelError::Config(_) => "look at [model] in plugins.toml".into(),
             _ => return None,

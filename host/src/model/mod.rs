@@ -4,18 +4,23 @@
 //! dialect with every field that the provider put in. Nothing here knows sessions, turns or engines.
 
 mod classify;
+mod command;
+mod endpoint;
 mod error;
+mod events;
 mod messages;
 mod metered;
 mod models;
 mod offline;
 mod openai;
 mod reply;
+mod responses;
 mod retry;
 mod sse;
 mod tokens;
 
 pub use classify::{ProviderSaid, classify};
+pub use command::{CommandModel, end_commands};
 pub use error::{ModelError, Phase};
 pub use messages::Messages;
 pub use metered::metered;
@@ -23,6 +28,7 @@ pub use models::{Models, ModelsError};
 pub use offline::{OFFLINE_MODEL, OfflineModel};
 pub use openai::OpenAiModel;
 pub use reply::{Accumulator, Reply, reply_of, usage_only, wants_usage};
+pub use responses::ResponsesModel;
 pub use tokens::TokenCounter;
 
 use crate::config::ModelConfig;
@@ -37,7 +43,7 @@ use std::sync::Arc;
 /// What is known of a model before it is called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ModelInfo {
-    /// "openai" or "offline".
+    /// "openai", "offline", "thread" or "cli".
     pub provider: String,
     /// Name in the configuration; `None` when each request names its own.
     pub requested: Option<String>,
@@ -153,7 +159,12 @@ pub fn from_config(config: &ModelConfig) -> Result<Arc<dyn Model>, ModelError> {
     match config.provider.as_str() {
         "offline" => Ok(Arc::new(OfflineModel::new(config))),
         "openai" => Ok(Arc::new(OpenAiModel::new(config)?)),
-        other => Err(ModelError::Config(format!("no such provider: \"{other}\" (known: \"offline\", \"openai\")"))),
+        "thread" => Ok(Arc::new(ResponsesModel::new(config)?)),
+        "cli" => Ok(Arc::new(CommandModel::new(config)?)),
+        other => {
+            let known = "\"offline\", \"openai\", \"thread\", \"cli\"";
+            Err(ModelError::Config(format!("no such provider: \"{other}\" (known: {known})")))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Against a small server in this process.
 
 use super::*;
+use crate::model::endpoint::bearer;
 use crate::model::{Accumulator, ModelStream, usage_only};
 use axum::Router;
 use axum::body::Body as AxumBody;
@@ -9,9 +10,12 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response as Reply};
 use axum::routing::{get, post};
 use futures_util::StreamExt;
+use http::header::CONTENT_TYPE;
+use serde_json::json;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// What the server does with the next requests, in order; and what it got.
@@ -66,7 +70,7 @@ fn unreachable() -> OpenAiModel {
     let address = free.local_addr().unwrap();
     drop(free);
     let mut model = model(&format!("http://{address}/v1?key=secret"));
-    model.max_attempts = 1;
+    model.endpoint.max_attempts = 1;
     model
 }
 
@@ -123,7 +127,7 @@ async fn parameters_pass_untouched_and_so_does_the_answer() {
 #[tokio::test]
 async fn the_key_goes_with_every_request_and_into_no_log() {
     let (server, mut model) = Server::start(vec![full("hello")]).await;
-    model.key = bearer("k-123");
+    model.endpoint.key = bearer("k-123");
     model.call(ask(false)).await.unwrap();
     assert_eq!(server.requests.lock().unwrap()[0].1["authorization"], "Bearer k-123");
     assert!(!format!("{model:?}").contains("k-123"));
@@ -246,11 +250,11 @@ async fn a_model_that_says_nothing_times_out_in_its_phase() {
     };
     let one = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n";
     let (_, mut model) = Server::start(vec![silent(": nothing yet\n\n"), silent(one)]).await;
-    model.timeout = Duration::from_millis(100);
+    model.endpoint.timeout = Duration::from_millis(100);
     let failed = model.call(ask(true)).await.unwrap_err();
     assert!(matches!(failed, ModelError::Timeout { .. }), "{failed:?}");
     // Long enough for the first chunk on a busy machine; the second never comes.
-    model.timeout = Duration::from_secs(2);
+    model.endpoint.timeout = Duration::from_secs(2);
     let items: Vec<_> = stream(&model).await.collect().await;
     assert!(matches!(items[1], Err(ModelError::Timeout { phase: Phase::NextByte, .. })), "{items:?}");
 }

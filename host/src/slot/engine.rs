@@ -4,6 +4,7 @@ use super::core::EngineCore;
 use super::failure::HookFailure;
 use super::handoff;
 use super::hook::Hook;
+use super::host::ExecutionHost;
 use super::instance::InstanceKey;
 use super::instances::Keep;
 use super::segment::{Segment, SegmentContext};
@@ -43,7 +44,7 @@ fn param_names<S: Serializer>(bits: &u32, serializer: S) -> Result<S::Ok, S::Err
     names(*bits, &host_params::NAMES, serializer)
 }
 
-fn capability_names<S: Serializer>(bits: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn capability_names<S: Serializer>(bits: &u32, serializer: S) -> Result<S::Ok, S::Error> {
     names(*bits, &capability::NAMES, serializer)
 }
 
@@ -107,13 +108,25 @@ pub struct EngineRef {
     pub(crate) core: Arc<EngineCore>,
     pub(crate) key: InstanceKey,
     pub(crate) info: Arc<EngineInfo>,
+    host: Arc<ExecutionHost>,
     _keep: Keep,
 }
 
 impl EngineRef {
     pub(crate) fn new(core: Arc<EngineCore>, key: InstanceKey, info: Arc<EngineInfo>) -> EngineRef {
         let _keep = core.instances.keep(&key);
-        EngineRef { core, key, info, _keep }
+        EngineRef { core, key, info, host: Arc::default(), _keep }
+    }
+
+    /// The same engine for runs on this host.
+    pub(crate) fn on(mut self, host: &Arc<ExecutionHost>) -> EngineRef {
+        self.host = Arc::clone(host);
+        self
+    }
+
+    /// The host that executes the runs of its agent.
+    pub fn host(&self) -> &ExecutionHost {
+        &self.host
     }
 
     /// Registered id.

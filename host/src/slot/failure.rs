@@ -217,11 +217,14 @@ pub struct Passed {
 
 /// What an engine requires of its host and the host has not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct UnmetRequirement {
     /// The engine.
     pub engine: String,
     /// `agent-run`, `manual-compact` or `subagent-spawn`.
     pub operation: &'static str,
+    /// Id of the host.
+    pub host_id: String,
     /// Label of the host.
     pub host: String,
     /// Missing capabilities.
@@ -229,17 +232,17 @@ pub struct UnmetRequirement {
     /// What the engine requires.
     pub required: Vec<&'static str>,
     /// What the host has.
-    pub offered: Vec<&'static str>,
+    pub provided: Vec<&'static str>,
     /// The engine's own message.
     pub message: Option<String>,
 }
 
 impl fmt::Display for UnmetRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UnmetRequirement { engine, operation, host, missing, required, offered, message } = self;
+        let UnmetRequirement { engine, operation, host, missing, required, provided, message, .. } = self;
         let list = |names: &[&str]| if names.is_empty() { "(none)".to_owned() } else { names.join(", ") };
         write!(f, "context engine \"{engine}\" cannot run {operation} on {host}: missing {}; ", list(missing))?;
-        write!(f, "it requires {}, the host has {}", list(required), list(offered))?;
+        write!(f, "it requires {}, the host has {}", list(required), list(provided))?;
         message.as_ref().map_or(Ok(()), |message| write!(f, " ({message})"))
     }
 }
@@ -322,10 +325,11 @@ mod tests {
         let error = SlotError::HostRequirement(Box::new(UnmetRequirement {
             engine: "lossless".into(),
             operation: "agent-run",
+            host_id: "cli:agent".into(),
             host: "CLI backend".into(),
             missing: vec!["assemble-before-prompt"],
             required: vec!["assemble-before-prompt"],
-            offered: vec!["bootstrap"],
+            provided: vec!["bootstrap"],
             message: Some("needs the embedded host".into()),
         }));
         assert_eq!(error.http_status(), 409);

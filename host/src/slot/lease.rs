@@ -2,11 +2,13 @@
 
 use super::engine::{EngineRef, Operation};
 use super::failure::{DegradedCode, HookFailure, Passed, SlotError};
+use super::host::ExecutionHost;
 use super::slot::LEGACY;
 use crate::observe::broken;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What a lease is asked for.
 #[derive(Debug, Clone)]
@@ -15,37 +17,32 @@ pub struct LeaseRequest {
     pub agent: String,
     /// True when the session is stored: candidates must be durable.
     pub stored: bool,
-    /// The operation, for host requirements.
-    pub operation: Operation,
+    /// The operation, for host requirements. `None` for work that runs nothing (a report, a deletion): nothing is required.
+    pub operation: Option<Operation>,
     /// Workspace folder; `None` for the agent's.
     pub workspace: Option<PathBuf>,
-    /// The executing host; `None` for the embedded host of this gateway.
-    pub host: Option<ExecutionHost>,
+    /// The executing host; `None` for the one that the agent's model selects.
+    pub host: Option<Arc<ExecutionHost>>,
 }
 
 impl LeaseRequest {
-    /// A turn of this agent on the embedded host.
+    /// A turn of this agent on its host.
     pub fn turn(agent: impl Into<String>, stored: bool) -> LeaseRequest {
-        LeaseRequest { agent: agent.into(), stored, operation: Operation::AgentRun, workspace: None, host: None }
+        let operation = Some(Operation::AgentRun);
+        LeaseRequest { agent: agent.into(), stored, operation, workspace: None, host: None }
+    }
+
+    /// Work on a stored session that runs nothing, whatever the engine requires for a run.
+    pub fn upkeep(agent: impl Into<String>) -> LeaseRequest {
+        LeaseRequest { operation: None, ..LeaseRequest::turn(agent, true) }
     }
 
     /// The same for another operation.
     #[must_use]
     pub fn operation(mut self, operation: Operation) -> LeaseRequest {
-        self.operation = operation;
+        self.operation = Some(operation);
         self
     }
-}
-
-/// The host that executes a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ExecutionHost {
-    /// Id.
-    pub id: String,
-    /// Name for people.
-    pub label: String,
-    /// Bits of [`engine_abi::wire::capability`].
-    pub capabilities: u32,
 }
 
 /// Why the serving engine is not the selected one.
@@ -184,6 +181,11 @@ impl Lease {
     /// Why the serving engine is not the selected one: the reason of the first choice. `None` when it is.
     pub fn degraded(&self) -> Option<Degraded> {
         self.passed.first().map(|p| Degraded { code: p.code, engine: p.engine.clone(), reason: p.reason.clone() })
+    }
+
+    /// The host that executes what was leased for.
+    pub fn host(&self) -> &ExecutionHost {
+        self.engine().host()
     }
 
     /// Registered id of the first choice.

@@ -2,15 +2,16 @@
 
 use super::call::host_table::HostTable;
 use super::core::{Deadlines, EngineCore, Factory, Registered};
-use super::engine::{EngineInfo, EngineRef, Operation, bit_names, not_durable};
-use super::failure::{DegradedCode, Passed, SlotError, UnmetRequirement};
+use super::engine::{EngineInfo, EngineRef, not_durable};
+use super::failure::{DegradedCode, Passed, SlotError};
+use super::host::ExecutionHost;
 use super::instance::InstanceKey;
 use super::latch::Quarantine;
-use super::lease::{ExecutionHost, Lease, LeaseRequest};
+use super::lease::{Lease, LeaseRequest};
 use super::memory::MemorySlot;
 use super::registry::{Owners, RegisterError};
 use super::services::NoServices;
-use crate::config::{Config, ModelConfig, OnFailure};
+use crate::config::{Config, OnFailure};
 use crate::observe::broken;
 use crate::plugins::{PluginReport, RawFactory};
 use engine_abi::wire::capability;
@@ -41,9 +42,9 @@ pub struct Slot {
     pub(crate) config: Config,
     pub(crate) chain: Vec<String>,
     pub(crate) agents: BTreeMap<String, Vec<String>>,
-    pub(crate) host: ExecutionHost,
+    pub(crate) host: Arc<ExecutionHost>,
     /// The same for agents with a model of their own: what it offers depends on the model.
-    agent_hosts: BTreeMap<String, ExecutionHost>,
+    agent_hosts: BTreeMap<String, Arc<ExecutionHost>>,
     pub(crate) deadlines: Deadlines,
     pub(crate) known: RwLock<BTreeMap<String, Known>>,
     /// Memory providers by id; a namespace of its own.
@@ -70,11 +71,11 @@ impl Slot {
                 .filter(|(_, agent)| !agent.slots.context_engine.is_empty())
                 .map(|(id, agent)| (id.clone(), chain(&agent.slots.context_engine)))
                 .collect(),
-            host: embedded_host(&config.model),
+            host: Arc::new(ExecutionHost::of(&config.model)),
             agent_hosts: config
                 .agents
                 .iter()
-                .filter_map(|(id, agent)| Some((id.clone(), embedded_host(agent.model.as_ref()?))))
+                .filter_map(|(id, agent)| Some((id.clone(), Arc::new(ExecutionHost::of(agent.model.as_ref()?)))))
                 .collect(),
             deadlines: Deadlines::from_config(config),
             known: RwLock::default(),
@@ -234,7 +235,7 @@ impl Slot {
                 lease.skip(Passed { engine: id.to_owned(), code, reason: reason.into() });
                 continue;
             }
-            if let Some(refusal) = unmet(id, &info, request.operation, host) {
+            if let Some(refusal) = request.operation.and_then(|operation| host.unmet(id, &info, operation)) {
                 if lease.is_empty() {
                     return Err(refusal);
                 }
@@ -243,7 +244,7 @@ impl Slot {
             }
             let workspace = request.workspace.clone().or_else(|| self.workspace_of(&request.agent));
             let key = InstanceKey { agent: request.agent.clone(), workspace };
-            lease.push(EngineRef::new(core, key, info));
+            lease.push(EngineRef::new(core, key, info).on(host));
         }
         lease.ready()
     }
@@ -275,7 +276,7 @@ impl Slot {
     pub fn engine(&self, agent: &str, id: &str) -> Option<EngineRef> {
         let (core, info) = self.find(id).ok()?;
         let key = InstanceKey { agent: agent.to_owned(), workspace: self.workspace_of(agent) };
-        Some(EngineRef::new(core, key, info))
+        Some(EngineRef::new(core, key, info).on(self.host_of(agent)))
     }
 
     /// Id of the engine that serves stored turns of this agent now; "none" when the policy refuses them.
@@ -287,11 +288,11 @@ impl Slot {
     }
 
     /// The host that executes an agent's runs.
-    fn host_of(&self, agent: &str) -> &ExecutionHost {
+    pub fn host_of(&self, agent: &str) -> &Arc<ExecutionHost> {
         self.agent_hosts.get(agent).unwrap_or(&self.host)
     }
 
-    /// The embedded host of this gateway and its capabilities.
+    /// The host that `[model]` selects and its capabilities.
     pub fn host(&self) -> &ExecutionHost {
         &self.host
     }
@@ -319,35 +320,4 @@ fn chain(value: &[String]) -> Vec<String> {
         chain.push(LEGACY.to_owned());
     }
     chain
-}
-
-fn embedded_host(model: &ModelConfig) -> ExecutionHost {
-    let always = capability::BOOTSTRAP
-        | capability::ASSEMBLE_BEFORE_PROMPT
-        | capability::AFTER_TURN
-        | capability::MAINTAIN
-        | capability::COMPACT;
-    let llm = if model.provider == "offline" { 0 } else { capability::RUNTIME_LLM_COMPLETE };
-    ExecutionHost {
-        id: "engineroom-embedded".into(),
-        label: "Engineroom embedded runner".into(),
-        capabilities: always | llm,
-    }
-}
-
-/// What the host lacks of an engine's requirements.
-fn unmet(id: &str, info: &EngineInfo, operation: Operation, host: &ExecutionHost) -> Option<SlotError> {
-    let requirement = info.host_requirements.iter().find(|requirement| {
-        requirement.operation == operation && requirement.required_capabilities & !host.capabilities != 0
-    })?;
-    let names = |bits: u32| bit_names(bits, &capability::NAMES);
-    Some(SlotError::HostRequirement(Box::new(UnmetRequirement {
-        engine: id.to_owned(),
-        operation: operation.name(),
-        host: host.label.clone(),
-        missing: names(requirement.required_capabilities & !host.capabilities),
-        required: names(requirement.required_capabilities),
-        offered: names(host.capabilities),
-        message: requirement.unsupported_message.clone(),
-    })))
 }

@@ -65,6 +65,7 @@ pub(super) fn trigger_name(code: u32) -> &'static str {
         trigger::OVERFLOW => "overflow",
         trigger::MANUAL => "manual",
         trigger::TIMEOUT_RECOVERY => "timeout_recovery",
+        trigger::CLI_BUDGET => "cli_budget",
         _ => "budget",
     }
 }

@@ -5,6 +5,7 @@
 //! host, whatever an engine says.
 
 use super::builtin::{Builtin, Measured};
+use super::hosts::Keeper;
 use super::house::House;
 use super::maintenance::Params;
 use super::run::TurnRun;
@@ -145,7 +146,9 @@ impl TurnRun {
     /// Compacts after a turn when the history grew past its threshold, so that the next turn need not wait.
     pub(super) async fn compact_ahead(&mut self) -> Result<(), TurnError> {
         let config = self.agent.compaction.clone();
-        if !config.enabled || self.lease.engine().info().owns_compaction {
+        // A command's history is measured before its turn.
+        let on_command = Keeper::of(&self.agent.info) == Some(Keeper::Command);
+        if !config.enabled || on_command || self.lease.engine().info().owns_compaction {
             return Ok(());
         }
         let window = self.agent.model.info().context_window;

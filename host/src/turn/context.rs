@@ -30,7 +30,7 @@ pub(super) async fn report(house: &Arc<House>, key: &str) -> Result<ContextRepor
             .any(|entry| is_role(entry, Role::Assistant));
         (state.record().agent.clone(), first.filter(|_| !answered))
     };
-    let lease = house.slot.lease(&LeaseRequest::turn(agent, true)).map_err(TurnError::Slot)?;
+    let lease = house.slot.lease(&LeaseRequest::upkeep(agent)).map_err(TurnError::Slot)?;
     let mut run = TurnRun::operation(house.clone(), session.clone(), lease, Some(lane));
     run.admitted.first = open.unwrap_or(0);
     let info = run.agent.model.info();

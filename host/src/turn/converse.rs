@@ -47,6 +47,7 @@ impl TurnRun {
             self.notes.model_calls = told.calls;
             let mut said = self.listen(outlet, answer, &mut told.relay).await?;
             self.note_usage(said.reply.usage.as_ref());
+            self.host.answered(&said.reply, !said.gone);
             add_usage(&mut told.usage, said.usage.take());
             if said.gone {
                 return self.interrupted(said.reply, &told).await;
@@ -56,6 +57,8 @@ impl TurnRun {
                 return self.answered(outlet, said, told, None).await;
             }
             if self.tools.closed() {
+                // The host has calls that are never answered.
+                self.host.forget();
                 self.without_calls(outlet, &mut said, &mut told).await;
                 return self.answered(outlet, said, told, None).await;
             }

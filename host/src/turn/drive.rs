@@ -2,6 +2,7 @@
 
 use super::admit::{Admission, Admitted};
 use super::clock::now_ms;
+use super::hosts::{HostRun, Keeper};
 use super::house::House;
 use super::incoming::Incoming;
 use super::ladder::Pressure;
@@ -11,7 +12,7 @@ use super::run::{Cancel, Notes, TurnRun, warn_of_passed};
 use super::services::TurnServices;
 use super::tools::Toolbox;
 use super::{TurnBody, TurnError, TurnReply, TurnRequest, TurnStream};
-use crate::model::{ModelReply, ModelRequest};
+use crate::model::{ModelError, ModelReply, ModelRequest};
 use crate::slot::LeaseRequest;
 use futures_util::StreamExt;
 use serde_json::Value;
@@ -81,6 +82,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         heartbeat: request.heartbeat,
         idempotency_key: request.idempotency_key,
         notes: Notes::default(),
+        host: HostRun::default(),
         started_ms,
         pressure: Pressure::default(),
         tools: Toolbox::default(),
@@ -122,23 +124,10 @@ impl TurnRun {
     /// Assembles, checks, calls the model; shortens and tries again when the provider says that the prompt is too long.
     pub(super) async fn call_model(&mut self, stream: bool) -> Result<ModelReply, TurnError> {
         loop {
-            let prompt = self.fitting_prompt().await?;
-            self.notes.prompt_tokens = prompt.tokens();
-            let messages = {
-                let mut state = self.session.state();
-                prompt.write(&mut state.extra.written)
+            let outcome = match Keeper::of(&self.agent.info) {
+                Some(keeper) => self.call_keeper(keeper, stream).await?,
+                None => self.call_embedded(stream).await?,
             };
-            let request = ModelRequest {
-                params: self.tools.params(&self.params).clone(),
-                messages,
-                stream,
-                ..ModelRequest::default()
-            };
-            drop(prompt);
-            let since = Instant::now();
-            let model = self.agent.model.clone();
-            let outcome = self.cancel.unless_fired(model.call(request)).await?;
-            self.timed("model", since);
             match outcome {
                 Ok(reply) => {
                     self.model_answered();
@@ -147,6 +136,28 @@ impl TurnRun {
                 Err(error) => self.recover(error).await?,
             }
         }
+    }
+
+    /// Tells the model everything.
+    async fn call_embedded(&mut self, stream: bool) -> Result<Result<ModelReply, ModelError>, TurnError> {
+        let prompt = self.fitting_prompt().await?;
+        self.notes.prompt_tokens = prompt.tokens();
+        let messages = {
+            let mut state = self.session.state();
+            prompt.write(&mut state.extra.written)
+        };
+        let request = ModelRequest {
+            params: self.tools.params(&self.params).clone(),
+            messages,
+            stream,
+            ..ModelRequest::default()
+        };
+        drop(prompt);
+        let since = Instant::now();
+        let model = self.agent.model.clone();
+        let outcome = self.cancel.unless_fired(model.call(request)).await?;
+        self.timed("model", since);
+        Ok(outcome)
     }
 }
 

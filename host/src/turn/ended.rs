@@ -1,6 +1,7 @@
 //! The end of a session: deleted, or begun anew. Every engine that knows of it is told, once, before anything is gone.
 
 use super::TurnError;
+use super::hosts;
 use super::house::House;
 use super::run::TurnRun;
 use super::session::Session;
@@ -88,7 +89,8 @@ async fn knowing(house: &Arc<House>, session: &Session, row: SessionRow) -> Resu
     let state = session.state();
     let seen = state.extra.seen.keys().cloned();
     let owed = state.extra.outbox.iter().map(|row| row.engine.clone());
-    Ok(stored.into_iter().chain(seen).chain(owed).collect())
+    // What the host keeps with the session goes as well, and nobody has to be told.
+    Ok(stored.into_iter().chain(seen).chain(owed).filter(|id| id != hosts::OWNER).collect())
 }
 
 async fn tell(house: &Arc<House>, session: &Arc<Session>, id: String, end: End) -> ToldEngine {

@@ -130,7 +130,7 @@ impl TurnRun {
         }
     }
 
-    fn ask(&self, trigger: u32, attempt: u32) -> Ask {
+    pub(super) fn ask(&self, trigger: u32, attempt: u32) -> Ask {
         let current = {
             let state = self.session.state();
             let view = state.view();

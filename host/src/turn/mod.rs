@@ -27,6 +27,7 @@ mod ended;
 mod error;
 mod factory;
 mod fence;
+mod hosts;
 mod house;
 mod incoming;
 mod ladder;

@@ -59,7 +59,22 @@ impl TurnRun {
         self.move_down(failure)
     }
 
-    async fn assemble_with(&mut self, engine: &EngineRef, limit: u64) -> Result<Assembled, Setback> {
+    /// As [`Self::assemble`] for a host that cannot assemble before the prompt: the session is taken up, and that is all.
+    pub(super) async fn take_up_session(&mut self) -> Result<(), TurnError> {
+        loop {
+            self.cancel.check()?;
+            let engine = self.lease.engine().clone();
+            match self.prepare_with(&engine).await {
+                Ok(()) => return Ok(()),
+                Err(Setback::PassedOver) => {}
+                Err(Setback::Over(error)) => return Err(error),
+                Err(Setback::Failed(failure)) => self.set_back(&failure)?,
+            }
+        }
+    }
+
+    /// Everything before the assembly.
+    async fn prepare_with(&mut self, engine: &EngineRef) -> Result<(), Setback> {
         if !self.hold_fence(engine).map_err(Setback::Over)? {
             return Err(Setback::PassedOver);
         }
@@ -77,6 +92,11 @@ impl TurnRun {
         if !self.hold_fence(engine).map_err(Setback::Over)? {
             return Err(Setback::PassedOver);
         }
+        Ok(())
+    }
+
+    async fn assemble_with(&mut self, engine: &EngineRef, limit: u64) -> Result<Assembled, Setback> {
+        self.prepare_with(engine).await?;
         self.offer_tools(engine).await.map_err(Setback::Failed)?;
         self.assemble_now(engine, limit).await
     }

@@ -3,8 +3,8 @@
 use super::written::Written;
 use crate::compaction::{PromptItem, View, close_open_calls, trim_to_fit};
 use crate::model::{Messages, TokenCounter};
-use crate::slot::{AssembleOutput, Item};
-use crate::transcript::{Message, Role};
+use crate::slot::{AssembleOutput, ContextProjection, Item};
+use crate::transcript::{EntryId, Message, Role};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
@@ -27,6 +27,7 @@ pub(super) struct Prompt {
     /// The volatile addition as it is sent.
     volatile: Option<String>,
     items: Vec<PromptItem>,
+    projection: ContextProjection,
     /// Tokens of everything but the items: system prompt, additions, tool schemas.
     fixed: u64,
 }
@@ -82,8 +83,44 @@ impl Prompt {
             volatile_addition: output.volatile_prompt_addition.clone(),
             volatile,
             items,
+            projection: output.projection.clone(),
             fixed,
         }
+    }
+
+    /// How a host with a persistent thread shall use it.
+    pub(super) fn projection(&self) -> &ContextProjection {
+        &self.projection
+    }
+
+    /// What a host that has everything up to the entry `until`, an answer, has not heard.
+    fn after(&self, until: EntryId) -> impl Iterator<Item = &PromptItem> {
+        self.items.iter().filter(move |item| item.id.is_some_and(|id| id > until))
+    }
+
+    /// Tokens of [`Self::values_after`], system prompt and tools not counted.
+    pub(super) fn tokens_after(&self, until: EntryId) -> u64 {
+        self.after(until).map(|item| item.tokens).sum()
+    }
+
+    /// The messages for a host that has everything up to the entry `until`, an answer: system first, which no host keeps.
+    pub(super) fn values_after(&self, until: EntryId) -> Vec<Value> {
+        let mut values = self.system.clone();
+        let turn = self.items.iter().find(|item| item.current_turn).and_then(|item| item.id);
+        // It stands at the head of the current turn, and goes where that goes.
+        let mut volatile = self.volatile.as_deref().filter(|_| turn.is_none_or(|first| first > until));
+        for item in self.after(until) {
+            let mut value = to_value(&item.message);
+            if let Some(block) = volatile.take_if(|_| item.current_turn) {
+                if item.message.role == Role::User {
+                    prepend_content(&mut value, block);
+                } else {
+                    values.push(json!({"role": "user", "content": block}));
+                }
+            }
+            values.push(value);
+        }
+        values
     }
 
     /// Tokens of the whole prompt as it will be sent.

@@ -3,6 +3,7 @@
 use super::admit::Admitted;
 use super::agents::AgentRoom;
 use super::clock::now_ms;
+use super::hosts::HostRun;
 use super::house::House;
 use super::ladder::Pressure;
 use super::lanes::LaneGuard;
@@ -106,6 +107,9 @@ pub(super) struct Notes {
     /// Tokens of them that the engine could use in the last assembly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) token_budget: Option<u64>,
+    /// How a host that keeps the conversation was told of the turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) thread: Option<Value>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
@@ -130,6 +134,8 @@ pub(super) struct TurnRun {
     pub(super) heartbeat: bool,
     pub(super) idempotency_key: Option<String>,
     pub(super) notes: Notes,
+    /// What a host that keeps the conversation has of it.
+    pub(super) host: HostRun,
     pub(super) started_ms: i64,
     /// The tools of the turn, when the gateway runs some.
     pub(super) tools: Toolbox,
@@ -183,6 +189,7 @@ impl TurnRun {
             heartbeat: false,
             idempotency_key: None,
             notes: Notes::default(),
+            host: HostRun::default(),
             started_ms: now_ms(),
             tools: Toolbox::default(),
             system_tokens: 0,

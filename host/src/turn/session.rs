@@ -2,6 +2,7 @@
 
 use super::TurnError;
 use super::agents::AgentRoom;
+use super::hosts::HostNote;
 use super::house::House;
 use super::offer::ready_rows;
 use super::written::Written;
@@ -40,6 +41,8 @@ pub(super) struct Memory {
     /// Writes that go with the next submission, or without one after a while: settled outbox rows, marks of what was handed
     /// over, frozen texts. All of them can be made again.
     pub(super) deferred: Vec<Write>,
+    /// What a host that keeps the conversation has of it; `None` until it was read.
+    pub(super) host_note: Option<Option<HostNote>>,
     /// A proactive compaction is not tried again below this many tokens.
     pub(super) compaction_floor: u64,
     /// The last prompt, as it was sent.
@@ -64,6 +67,7 @@ impl Memory {
             cache: None,
             model_name: None,
             deferred: Vec::new(),
+            host_note: None,
             compaction_floor: 0,
             written: Written::default(),
             boundaries: Vec::new(),
@@ -298,6 +302,11 @@ impl State<'_> {
     /// The branch was compacted here.
     pub(super) fn add_boundary(&mut self, id: EntryId) {
         self.extra.boundaries.push(id);
+    }
+
+    /// Compactions on the branch.
+    pub(super) fn compactions(&self) -> usize {
+        self.extra.boundaries.len()
     }
 
     /// Compactions on the branch before `id`.

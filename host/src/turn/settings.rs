@@ -6,11 +6,6 @@ use crate::slot::{Lease, RuntimeSettings};
 use engine_abi::wire::{reason_code, runtime_mode, selection_source};
 use serde_json::Value;
 
-/// Id of the host that executes turns here.
-const HOST_ID: &str = "engineroom-embedded";
-/// Its name for people.
-const HOST_LABEL: &str = "Engineroom embedded runner";
-
 /// The settings of a run, as its lease stands now. What is not known is absent.
 pub(super) fn settings(info: &ModelInfo, lease: &Lease, run: &Run<'_>, token_budget: Option<u64>) -> RuntimeSettings {
     let asked = run.params.get("model").and_then(Value::as_str).filter(|name| !name.is_empty());
@@ -33,8 +28,8 @@ pub(super) fn settings(info: &ModelInfo, lease: &Lease, run: &Run<'_>, token_bud
         selection_source,
         fallback_reason: reason_code::NONE,
         degraded_reason,
-        execution_host_id: Some(HOST_ID.into()),
-        execution_host_label: Some(HOST_LABEL.into()),
+        execution_host_id: Some(lease.host().id.clone()),
+        execution_host_label: Some(lease.host().label.clone()),
         prompt_token_budget: token_budget,
         max_output_tokens: Some(info.max_output_tokens),
     }

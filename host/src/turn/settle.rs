@@ -70,6 +70,7 @@ impl TurnRun {
                 self.settled = true;
                 return Ok(());
             }
+            writes.extend(self.host.keep(&mut state, id));
             self.accept(&mut state, id, open, &mut writes);
             writes.push(Write::Turn(self.record(&state, id, detail)));
             let lease = Some((state.record().row, self.house.store.lease()));
@@ -168,7 +169,9 @@ impl TurnRun {
         let touched = self.house.clock.now_ms();
         state.extra.last_call_ms = Some(touched);
         let Some(usage) = usage else { return };
-        if let Some(prompt) = usage.prompt_tokens {
+        if let Some(prompt) = usage.prompt_tokens
+            && !self.host.continued
+        {
             self.agent.counter.calibrate(self.notes.prompt_tokens, prompt);
         }
         let previous = state.extra.cache.as_ref().and_then(|cache| cache.cache_read);

@@ -30,6 +30,7 @@ impl TurnRun {
                 last = entry.id;
                 state.append(entry, &mut writes)?;
             }
+            writes.extend(self.host.keep(&mut state, last));
             state.sync(&self.agent.counter);
             if state.extra.ephemeral {
                 return Ok(last);
