@@ -13,6 +13,7 @@ pub type Script = dyn Fn(&Value, &mut TcpStream) + Send + Sync;
 pub struct MockModel {
     address: String,
     requests: Arc<Mutex<Vec<Value>>>,
+    bodies: Arc<Mutex<Vec<String>>>,
 }
 
 impl MockModel {
@@ -21,14 +22,16 @@ impl MockModel {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
         let address = listener.local_addr().expect("its address").to_string();
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let (kept, script) = (Arc::clone(&requests), Arc::new(script));
+        let bodies = Arc::new(Mutex::new(Vec::new()));
+        let (kept, texts, script) = (Arc::clone(&requests), Arc::clone(&bodies), Arc::new(script));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (kept, script): (_, Arc<Script>) = (Arc::clone(&kept), script.clone());
-                std::thread::spawn(move || serve(stream, &kept, &*script));
+                let (kept, texts, script): (_, _, Arc<Script>) =
+                    (Arc::clone(&kept), Arc::clone(&texts), script.clone());
+                std::thread::spawn(move || serve(stream, &kept, &texts, &*script));
             }
         });
-        MockModel { address, requests }
+        MockModel { address, requests, bodies }
     }
 
     /// A model that answers every request with `text`.
@@ -46,13 +49,18 @@ impl MockModel {
         )
     }
 
+    /// The bodies of every request so far, byte for byte.
+    pub fn bodies(&self) -> Vec<String> {
+        self.bodies.lock().expect("bodies").clone()
+    }
+
     /// Every request so far.
     pub fn requests(&self) -> Vec<Value> {
         self.requests.lock().expect("requests").clone()
     }
 }
 
-fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Script) {
+fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, texts: &Mutex<Vec<String>>, script: &Script) {
     let mut reader = BufReader::new(stream.try_clone().expect("a connection"));
     let mut length = 0;
     loop {
@@ -72,6 +80,7 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, script: &Script) {
         return;
     }
     let request: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    texts.lock().expect("bodies").push(String::from_utf8_lossy(&body).into_owned());
     kept.lock().expect("requests").push(request.clone());
     script(&request, &mut stream);
 }

@@ -574,13 +574,9 @@ fn one_turn_longer_than_the_window_is_trimmed_inside_and_keeps_the_users_words()
     let mut steps: Vec<Value> = (0..8).map(|n| calls("", &[call(&format!("c{n}"), "lookup", "{}")])).collect();
     steps.push(says("Enough."));
     let model = MockModel::start(move |request, stream| {
-        let results = request["messages"].to_string().matches("tool_call_id").count();
-        // The trimmed prompt does not hold every step, so the model counts by what is left of the last call.
-        let last = request["messages"].to_string().rfind("\"id\":\"c").map_or(0, |at| {
-            let text = request["messages"].to_string();
-            text.as_bytes()[at + 7] as usize - usize::from(b'0') + 1
-        });
-        let _ = results;
+        // A trimmed prompt does not hold every step, so the model counts by the last call that it sees.
+        let text = request["messages"].to_string();
+        let last = text.rfind("\"id\":\"c").map_or(0, |at| usize::from(text.as_bytes()[at + 7] - b'0') + 1);
         reply(request, stream, steps[last.min(8)].clone());
     });
     let config = json!({"tools": [{"name": "lookup", "answer": long}]});

@@ -99,6 +99,8 @@ pub struct Usage {
     pub total_tokens: Option<u64>,
     /// Tokens of the prompt that came from the provider's cache.
     pub cached_tokens: Option<u64>,
+    /// Tokens of the prompt that the provider's cache took in, where it counts them.
+    pub cache_write_tokens: Option<u64>,
 }
 
 impl Usage {
@@ -109,7 +111,10 @@ impl Usage {
             prompt_tokens: number("/prompt_tokens"),
             completion_tokens: number("/completion_tokens"),
             total_tokens: number("/total_tokens"),
-            cached_tokens: number("/prompt_tokens_details/cached_tokens"),
+            cached_tokens: number("/prompt_tokens_details/cached_tokens")
+                .or_else(|| number("/cache_read_input_tokens")),
+            cache_write_tokens: number("/prompt_tokens_details/cache_write_tokens")
+                .or_else(|| number("/cache_creation_input_tokens")),
         };
         (usage != Usage::default()).then_some(usage)
     }

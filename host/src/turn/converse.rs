@@ -65,9 +65,9 @@ impl TurnRun {
             let mixed = ours.len() < said.reply.message.tool_calls.len();
             let entry = self.store_calls(said.reply.message.clone(), mixed).await?;
             let results = self.run_calls(&ours).await?;
-            self.store_results(results).await?;
+            let last = self.store_results(results).await?;
             if mixed {
-                return self.answered(outlet, said, told, Some(entry)).await;
+                return self.answered(outlet, said, told, Some((entry, last))).await;
             }
             told.texts.push(said.reply.message.text().into_owned());
             told.relay.next_call();
@@ -159,13 +159,13 @@ impl TurnRun {
     }
 
     /// Stores the answer and gives the client what is left of it. `stored`: the entry of a message that is stored already,
-    /// since the gateway ran calls of it.
+    /// since the gateway ran calls of it, and the last of its results.
     async fn answered(
         &mut self,
         outlet: &mut Outlet,
         said: Said,
         mut told: Told,
-        stored: Option<EntryId>,
+        stored: Option<(EntryId, EntryId)>,
     ) -> Result<(), TurnError> {
         let Said { mut reply, body, .. } = said;
         reply.usage = told.usage.as_ref().and_then(Usage::read);

@@ -1,6 +1,7 @@
 //! A turn from its lane to its reply.
 
 use super::admit::{Admission, Admitted};
+use super::cache::CallShape;
 use super::clock::now_ms;
 use super::hosts::{HostRun, Keeper};
 use super::house::House;
@@ -142,16 +143,15 @@ impl TurnRun {
     async fn call_embedded(&mut self, stream: bool) -> Result<Result<ModelReply, ModelError>, TurnError> {
         let prompt = self.fitting_prompt().await?;
         self.notes.prompt_tokens = prompt.tokens();
+        let params = self.tools.params(&self.params).clone();
         let messages = {
             let mut state = self.session.state();
-            prompt.write(&mut state.extra.written)
+            let memory = &mut state.extra;
+            let messages = prompt.write(&mut memory.written);
+            memory.watch.call(CallShape::of(&params, stream), &memory.written);
+            messages
         };
-        let request = ModelRequest {
-            params: self.tools.params(&self.params).clone(),
-            messages,
-            stream,
-            ..ModelRequest::default()
-        };
+        let request = ModelRequest { params, messages, stream, ..ModelRequest::default() };
         drop(prompt);
         let since = Instant::now();
         let model = self.agent.model.clone();

@@ -17,6 +17,7 @@
 mod admit;
 mod agents;
 mod builtin;
+mod cache;
 mod catch_up;
 mod clock;
 mod compact;

@@ -155,6 +155,7 @@ impl Prompt {
         for message in &self.system {
             writer.value(message);
         }
+        writer.system_ends();
         let mut volatile = self.volatile.as_deref();
         for item in &self.items {
             match volatile.take_if(|_| item.current_turn) {

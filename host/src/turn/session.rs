@@ -2,6 +2,7 @@
 
 use super::TurnError;
 use super::agents::AgentRoom;
+use super::cache::CacheWatch;
 use super::hosts::HostNote;
 use super::house::House;
 use super::offer::ready_rows;
@@ -34,6 +35,8 @@ pub(super) struct Memory {
     pub(super) handed: HashMap<String, EntryId>,
     /// When the model was last called for it.
     pub(super) last_call_ms: Option<i64>,
+    /// What the last call of the model was like.
+    pub(super) watch: CacheWatch,
     /// What the provider told at the last call.
     pub(super) cache: Option<PromptCacheFacts>,
     /// Model that the last request named.
@@ -64,6 +67,7 @@ impl Memory {
             seen: HashMap::new(),
             handed: HashMap::new(),
             last_call_ms: None,
+            watch: CacheWatch::default(),
             cache: None,
             model_name: None,
             deferred: Vec::new(),
@@ -243,6 +247,7 @@ impl State<'_> {
         }
         let last = self.extra.last_call_ms;
         let frozen = self.extra.projection.prune(now_ms, last, window, config);
+        self.extra.watch.pruned |= !frozen.is_empty();
         let mut writes = Vec::new();
         for (entry, text) in frozen {
             self.freeze(entry, text, &mut writes);

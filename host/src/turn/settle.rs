@@ -10,7 +10,7 @@ use super::run::TurnRun;
 use super::session::State;
 use crate::model::{Reply, Usage};
 use crate::observe::broken;
-use crate::slot::{Hook, HookFailure, PromptCacheFacts};
+use crate::slot::{Hook, HookFailure};
 use crate::transcript::{EngineScope, EntryId, OutboxRow, OutboxState, StoreError, Submission, TurnRecord, Write};
 use engine_abi::wire::session_end;
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ pub(super) struct Envelope {
     pub(super) body: Option<Value>,
     /// "answered" or "interrupted".
     pub(super) outcome: &'static str,
-    /// Entry of the message, when it is stored already.
-    pub(super) stored: Option<EntryId>,
+    /// Entry of the message, and the last one behind it, when they are stored already.
+    pub(super) stored: Option<(EntryId, EntryId)>,
 }
 
 impl TurnRun {
@@ -50,8 +50,8 @@ impl TurnRun {
         let ack = {
             let mut state = self.session.state();
             let mut writes = std::mem::take(&mut state.extra.deferred);
-            let id = match envelope.stored {
-                Some(id) => id,
+            let (id, last) = match envelope.stored {
+                Some(stored) => stored,
                 None => {
                     let entry = self.house.entry(
                         &self.agent,
@@ -62,7 +62,7 @@ impl TurnRun {
                     );
                     let id = entry.id;
                     state.append(entry, &mut writes)?;
-                    id
+                    (id, id)
                 }
             };
             if state.extra.ephemeral {
@@ -71,7 +71,7 @@ impl TurnRun {
                 return Ok(());
             }
             writes.extend(self.host.keep(&mut state, id));
-            self.accept(&mut state, id, open, &mut writes);
+            self.accept(&mut state, last, open, &mut writes);
             writes.push(Write::Turn(self.record(&state, id, detail)));
             let lease = Some((state.record().row, self.house.store.lease()));
             self.house.store.submit(Submission { lease, writes })
@@ -161,31 +161,6 @@ impl TurnRun {
             started_ms: self.started_ms,
             ended_ms: now_ms(),
         }
-    }
-
-    /// Learns from what the provider counted.
-    pub(super) fn note_usage(&mut self, usage: Option<&Usage>) {
-        let mut state = self.session.state();
-        let touched = self.house.clock.now_ms();
-        state.extra.last_call_ms = Some(touched);
-        let Some(usage) = usage else { return };
-        if let Some(prompt) = usage.prompt_tokens
-            && !self.host.continued
-        {
-            self.agent.counter.calibrate(self.notes.prompt_tokens, prompt);
-        }
-        let previous = state.extra.cache.as_ref().and_then(|cache| cache.cache_read);
-        state.extra.cache = Some(PromptCacheFacts {
-            input: usage.prompt_tokens,
-            output: usage.completion_tokens,
-            cache_read: usage.cached_tokens,
-            total: usage.total_tokens,
-            context_prompt_tokens: usage.prompt_tokens,
-            previous_cache_read: previous,
-            broke: previous.is_some_and(|previous| usage.cached_tokens.unwrap_or(0) < previous / 2),
-            last_cache_touch_ms: Some(touched),
-            ..PromptCacheFacts::default()
-        });
     }
 
     /// What follows an answer, off the reply's path and before the lane is free: the engine takes the turn over, maintains, and

@@ -29,12 +29,20 @@ pub(super) struct Written {
     json: Vec<u8>,
     /// Bytes of `json` that the prompt before had as well, from the first on.
     kept: usize,
+    /// Bytes of the system prompts, now and in the prompt before.
+    system: (usize, usize),
 }
 
 impl Written {
     /// Begins the next prompt.
     pub(super) fn again(&mut self) -> Writer<'_> {
+        self.system = (0, self.system.0);
         Writer { at: 0, same: true, written: self }
+    }
+
+    /// True when the system prompts are others than in the prompt before.
+    pub(super) fn system_changed(&self) -> bool {
+        self.system.0 != self.system.1 || self.kept < self.system.0
     }
 
     /// Size in memory, in bytes.
@@ -58,6 +66,14 @@ impl Writer<'_> {
         if !self.next(|part| matches!(part, Part::Value(old) if old == value)) {
             self.write(value, Part::Value(value.clone()));
         }
+    }
+
+    /// The system prompts are written.
+    pub(super) fn system_ends(&mut self) {
+        self.written.system.0 = match self.same {
+            true => self.at.checked_sub(1).and_then(|last| self.written.parts.get(last)).map_or(0, |(_, end)| *end),
+            false => self.written.json.len(),
+        };
     }
 
     /// A message of the conversation.
@@ -126,12 +142,14 @@ mod tests {
     fn check(written: &mut Written, system: &Value, messages: &[&Arc<Message>], kept: usize) {
         let mut writer = written.again();
         writer.value(system);
+        writer.system_ends();
         messages.iter().for_each(|message| writer.message(message));
         let given = writer.end();
         let mut expected = vec![system.clone()];
         expected.extend(messages.iter().map(|message| serde_json::to_value(&***message).unwrap()));
         assert_eq!(given.json(), serde_json::to_vec(&expected).unwrap());
         assert_eq!(written.kept, kept, "{:?}", written.parts);
+        assert_eq!(written.system_changed(), kept == 0, "{:?}", written.parts);
     }
 
     #[test]
