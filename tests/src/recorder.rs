@@ -46,7 +46,9 @@ impl Calls {
     /// Every line, oldest first.
     pub fn lines(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).expect("a line of the recorder")).collect()
+        // A line may be just under way.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole.lines().map(|line| serde_json::from_str(line).expect("a line of the recorder")).collect()
     }
 
     /// The calls (not what was done in them) of one hook.

@@ -1,6 +1,7 @@
 //! What a client sent, read once: parameters of the turn on one side, messages of the conversation on the other.
 
 use super::{HistoryMode, TurnError};
+use crate::observe::broken;
 use crate::transcript::reconcile::is_full_history;
 use crate::transcript::{Message, Role};
 use serde_json::Value;
@@ -25,6 +26,10 @@ impl Incoming {
                 return Err(TurnError::invalid("a message needs a role", format!("messages[{index}].role")));
             };
             match role {
+                "developer" if broken("8.46") => {
+                    let text = value.get("content").and_then(Value::as_str).unwrap_or_default();
+                    conversation.push(Message::text_of(Role::User, text));
+                }
                 "system" | "developer" => system.push(value),
                 "user" | "assistant" | "tool" => {
                     let message: Message = serde_json::from_value(value).map_err(|error| {

@@ -44,6 +44,9 @@ impl TurnRun {
                 Ok(assembled) => return Ok(assembled),
                 Err(Setback::PassedOver) => {}
                 Err(Setback::Over(error)) => return Err(error),
+                Err(Setback::Failed(failure)) if broken("8.49") && self.notes.model_calls > 0 => {
+                    return Err(TurnError::internal(failure.reason));
+                }
                 Err(Setback::Failed(failure)) => self.set_back(&failure)?,
             }
         }
@@ -219,6 +222,7 @@ impl TurnRun {
             state.prune(self.house.clock.now_ms(), window, &self.agent.pruning);
             let view = state.view();
             let len = match self.admitted.first {
+                _ if broken("8.47") && self.notes.model_calls > 0 => view.len(),
                 0 => view.len(),
                 first => state.turn_start(first),
             };
@@ -259,8 +263,8 @@ impl TurnRun {
         self.notes.prompt_limit = limit;
         self.notes.token_budget = Some(budget);
         let counted = match output.prompt_authority {
-            PromptAuthority::Assembled => prompt.tokens(),
-            PromptAuthority::PreassemblyMayOverflow => prompt.tokens().max(unwindowed),
+            PromptAuthority::Assembled if !broken("8.53") => prompt.tokens(),
+            _ => prompt.tokens().max(unwindowed),
         };
         self.timed("assemble", since);
         Ok(Assembled { prompt, counted })
@@ -285,7 +289,12 @@ fn tool_names(params: &serde_json::Map<String, Value>) -> Vec<String> {
     let Some(tools) = params.get("tools").and_then(Value::as_array) else { return Vec::new() };
     tools
         .iter()
-        .filter_map(|tool| tool.pointer("/function/name").or_else(|| tool.get("name")).and_then(Value::as_str))
+        .filter_map(|tool| {
+            tool.pointer("/function/name")
+                .or_else(|| tool.pointer("/custom/name"))
+                .or_else(|| tool.get("name"))
+                .and_then(Value::as_str)
+        })
         .map(str::to_owned)
         .collect()
 }

@@ -3,6 +3,7 @@
 use super::written::Written;
 use crate::compaction::{PromptItem, View, close_open_calls, trim_to_fit};
 use crate::model::{Messages, TokenCounter};
+use crate::observe::broken;
 use crate::slot::{AssembleOutput, ContextProjection, Item};
 use crate::transcript::{EntryId, Message, Role};
 use serde_json::{Map, Value, json};
@@ -44,14 +45,15 @@ impl Prompt {
         counter: &TokenCounter,
     ) -> Prompt {
         let mut fixed = fixed;
-        let system = match &output.system_prompt_addition {
-            Some(addition) if !addition.is_empty() => {
-                fixed += addition_tokens(addition, counter);
-                prepend_system(system, addition)
+        let (stable, volatile) = additions(output);
+        let system = match stable {
+            Some(addition) => {
+                fixed += addition_tokens(&addition, counter);
+                prepend_system(system, &addition)
             }
-            _ => system.to_vec(),
+            None => system.to_vec(),
         };
-        let volatile = output.volatile_prompt_addition.as_deref().filter(|text| !text.is_empty()).map(block);
+        let volatile = volatile.map(block);
         if let Some(block) = &volatile {
             fixed += counter.text(block) + SYSTEM_FRAMING;
         }
@@ -180,6 +182,17 @@ fn to_value(message: &Message) -> Value {
     // A message always serialises: its keys are text and its numbers came from JSON.
     serde_json::to_value(message)
         .unwrap_or_else(|_| json!({"role": message.role.name(), "content": message.text().into_owned()}))
+}
+
+/// The stable and the volatile addition, where they say something.
+fn additions(output: &AssembleOutput) -> (Option<Cow<'_, str>>, Option<&str>) {
+    let says = |text: &'_ &str| !text.is_empty();
+    let stable = output.system_prompt_addition.as_deref().filter(says).filter(|_| !broken("9.20"));
+    let volatile = output.volatile_prompt_addition.as_deref().filter(says);
+    match volatile {
+        Some(volatile) if broken("9.34") => (Some(format!("{volatile}\n\n{}", stable.unwrap_or("")).into()), None),
+        _ => (stable.map(Cow::Borrowed), volatile),
+    }
 }
 
 /// `addition` before the first system prompt, or as the only one.

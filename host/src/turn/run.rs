@@ -12,6 +12,7 @@ use super::session::Session;
 use super::settings::settings;
 use super::tools::Toolbox;
 use super::{TurnError, TurnFacts};
+use crate::observe::broken;
 use crate::slot::{
     Background, CancelFlag, DegradedCode, HookFailure, HookTrace, Lease, Segment, SegmentContext, SessionFacts,
 };
@@ -32,6 +33,7 @@ pub(super) struct Cancel {
 
 impl Cancel {
     pub(super) fn new(client: CancellationToken, stop: CancellationToken) -> Cancel {
+        let client = if broken("8.52") { CancellationToken::new() } else { client };
         Cancel { client, stop, flag: CancelFlag::new() }
     }
 
