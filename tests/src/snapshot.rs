@@ -35,15 +35,11 @@ fn render(lines: &[Value]) -> String {
     for line in lines {
         let Value::Object(line) = names.equal(line, "") else { panic!("not a call: {line}") };
         let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        match line.get("did") {
-            Some(deed) => {
-                out.push_str(&format!("{} {} did {deed}: {}\n", text("engine"), text("hook"), line["result"]))
-            }
-            None => out.push_str(&format!("{} {}\n", text("engine"), text("hook"))),
-        }
-        if line.contains_key("did") {
+        if let Some(deed) = line.get("did") {
+            out.push_str(&format!("{} {} did {deed}: {}\n", text("engine"), text("hook"), line["result"]));
             continue;
         }
+        out.push_str(&format!("{} {}\n", text("engine"), text("hook")));
         let session = line.get("session").and_then(Value::as_object).cloned().unwrap_or_default();
         parameters(&mut out, "session ", &session, &mut last);
         let rest =
