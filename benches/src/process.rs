@@ -1,5 +1,6 @@
 //! A real gateway with `window` loaded, in its own process.
 
+use engineroom_tests::{library_name, outer_cargo};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -29,27 +30,12 @@ pub fn build() -> PathBuf {
     folder
 }
 
-/// The cargo that runs this process, without what it told us about our own package: some build scripts watch those variables,
-/// and would build everything above them anew.
-fn outer_cargo() -> Command {
-    let mut cargo = Command::new(env!("CARGO"));
-    for (name, _) in std::env::vars_os() {
-        let name_text = name.to_string_lossy();
-        let about_us =
-            ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "CARGO_PRIMARY_", "LD_LIBRARY_PATH"];
-        if about_us.iter().any(|prefix| name_text.starts_with(prefix)) {
-            cargo.env_remove(&name);
-        }
-    }
-    cargo
-}
-
 impl Gateway {
     /// Starts it in `folder`, with the model at `model`.
     pub fn start(built: &Path, folder: &Path, model: &str) -> Gateway {
         let plugins = folder.join("plugins");
         std::fs::create_dir_all(&plugins).expect("a plugins folder");
-        let name = format!("{}window{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        let name = library_name("window");
         let library = plugins.join(&name);
         std::fs::copy(built.join(&name), &library).expect("the engine");
         std::fs::set_permissions(&library, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("its mode");

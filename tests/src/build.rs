@@ -37,7 +37,7 @@ pub fn built() -> &'static Built {
 
 /// The cargo that runs this process, without what it told us about our own package: some build scripts watch those variables,
 /// and would build everything above them anew.
-fn outer_cargo() -> Command {
+pub fn outer_cargo() -> Command {
     let mut cargo = Command::new(env!("CARGO"));
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();

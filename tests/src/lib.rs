@@ -16,7 +16,7 @@ mod recorder;
 mod setup;
 mod snapshot;
 
-pub use build::{Built, built};
+pub use build::{Built, built, outer_cargo};
 pub use client::{Answer, Client};
 pub use gateway::Gateway;
 pub use model::MockModel;

@@ -7,6 +7,7 @@ use super::select::{EngineOutcome, Offer, OutcomeState, select};
 use super::survey::{Item, survey};
 use super::{RESERVED_ENGINE, schema, stage, trust};
 use crate::config::Config;
+use crate::observe::broken;
 use crate::worker::{self, ProbeOutcome, ProbeRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::DirBuilderExt;
@@ -75,7 +76,11 @@ struct Rehearsal {
 fn rehearse(config: &Config, wanted: &[Wanted]) -> Rehearsal {
     let mut seen = BTreeSet::new();
     let is_core = |wanted: &Wanted| wanted.kind == Kind::Engine && wanted.id == RESERVED_ENGINE;
-    let wanted: Vec<Wanted> = wanted.iter().filter(|one| !is_core(one) && seen.insert(*one)).cloned().collect();
+    let mut wanted: Vec<Wanted> = wanted.iter().filter(|one| !is_core(one) && seen.insert(*one)).cloned().collect();
+    if broken("8.10") {
+        let found = survey(&config.plugins, &wanted);
+        wanted.extend(found.iter().flat_map(|item| item.report.engines()).map(Wanted::engine));
+    }
     let mut items = survey(&config.plugins, &wanted);
     let offers = select(&mut items, &wanted);
     let mut ready: Vec<Ready> = Vec::new();
@@ -147,7 +152,7 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<Load
     Ok(LoadRequest {
         staged,
         door: manifest.door,
-        config_json: if crate::observe::broken("8.2") {
+        config_json: if broken("8.2") {
             "null".into()
         } else {
             serde_json::Value::Object(entry.config.clone()).to_string().into()

@@ -68,10 +68,6 @@ impl EngineOutcome {
 
 /// Finds the library for each of `wanted`. Libraries that claim the same id are refused.
 pub(super) fn select(items: &mut [Item], wanted: &[Wanted]) -> Vec<(Wanted, Offer)> {
-    let mut wanted = wanted.to_vec();
-    if broken("8.10") {
-        wanted.extend(items.iter().flat_map(|item| item.report.engines()).map(Wanted::engine));
-    }
     wanted.iter().map(|wanted| (wanted.clone(), offer(items, wanted))).collect()
 }
 

@@ -73,7 +73,10 @@ impl Latch {
 
 /// The one loud line of a quarantine.
 pub(crate) fn announce(record: &Quarantine) {
-    let at = if broken("8.22") { "somewhere" } else { record.at.as_str() };
+    let (at, reason) = match broken("8.22") {
+        true => ("somewhere", "of something"),
+        false => (record.at.as_str(), record.reason.as_str()),
+    };
     let causes = record.causes.iter().map(|cause| format!("; cause: {cause}")).collect::<String>();
     let (what, code, now) = match record.kind {
         Kind::Engine if record.serves == "none" => ("context engine", record.code.as_str(), "requests are refused".into()),
@@ -90,7 +93,7 @@ pub(crate) fn announce(record: &Quarantine) {
         record.engine,
         if record.owner.is_empty() { "unknown" } else { &record.owner },
         at,
-        record.reason,
+        reason,
         record.hint,
     );
 }
