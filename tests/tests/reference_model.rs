@@ -8,6 +8,7 @@
 use engineroom_tests::model::{self, MockModel};
 use engineroom_tests::{Answer, Gateway, Setup};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -68,13 +69,21 @@ fn engine() -> impl Strategy<Value = Value> {
     ])
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 6,
+/// Six sessions, the same in every run; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` look further.
+fn config() -> ProptestConfig {
+    let named = ProptestConfig::default();
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    ProptestConfig {
+        cases: if is_set("PROPTEST_CASES") { named.cases } else { 6 },
+        rng_seed: if is_set("PROPTEST_RNG_SEED") { named.rng_seed } else { RngSeed::Fixed(1) },
         max_shrink_iters: 24,
         failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+        ..named
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
 
     #[test]
     fn whatever_happens_the_session_is_what_a_plain_list_says(
