@@ -45,9 +45,7 @@ extern "C" fn create<M: MemoryProvider>(
 }
 
 extern "C" fn info<M: MemoryProvider>(instance: *const u8, call: *const CallV1) -> u32 {
-    hook::<M>(instance, call, std::ptr::null(), |provider, context, sink| {
-        provider.info().push(context.call(), sink, 0)
-    })
+    hook::<M>(instance, call, std::ptr::null(), |provider, context, sink| provider.info().push(context.call(), sink, 0))
 }
 
 extern "C" fn prompt_section<M: MemoryProvider>(

@@ -135,3 +135,33 @@ fn restart_in_the_middle_of_a_turn() {
     assert!(gateway.stop().success());
     snapshot("restart_in_the_middle_of_a_turn", &setup.calls().lines());
 }
+
+#[test]
+fn tool_loop_of_three_calls() {
+    let call = |number: u32, name: &str| {
+        let function = json!({"name": name, "arguments": format!("{{\"n\":{number}}}")});
+        json!({"role": "assistant", "content": null,
+            "tool_calls": [{"id": format!("call-{number}"), "type": "function", "function": function}]})
+    };
+    let model = scripted(vec![call(1, "look"), call(2, "look"), call(3, "find"), json!("that is all")]);
+    let tools = json!([{"name": "look", "answer": "seen {arguments}"}, {"name": "find", "answer": "nothing", "is_error": true}]);
+    let setup = recording(&model, &json!({"tools": tools}));
+    let gateway = setup.start();
+    assert_eq!(gateway.client().say("one", "look around").text(), "that is all");
+    setup.calls().wait_for("maintain", 1);
+    assert!(gateway.stop().success());
+    snapshot("tool_loop_of_three_calls", &setup.calls().lines());
+}
+
+#[test]
+fn background_maintenance() {
+    let model = MockModel::saying("well said");
+    let setup = recording(&model, &json!({"background": true}));
+    let gateway = setup.start();
+    gateway.client().say("one", "hello").text();
+    setup.calls().wait_for("maintain", 1);
+    gateway.client().say("one", "and again").text();
+    setup.calls().wait_for("maintain", 2);
+    assert!(gateway.stop().success());
+    snapshot("background_maintenance", &setup.calls().lines());
+}

@@ -70,10 +70,7 @@ fn the_rooms_know_only_what_is_below_them() {
         ),
         ("plugins", &["turn", "api", "cli", "gateway", "legacy", "model", "compaction", "transcript"]),
         ("slot", &["turn", "api", "cli", "gateway", "model"]),
-        (
-            "memory",
-            &["turn", "api", "cli", "gateway", "plugins", "legacy", "model", "compaction", "transcript"],
-        ),
+        ("memory", &["turn", "api", "cli", "gateway", "plugins", "legacy", "model", "compaction", "transcript"]),
         ("legacy", &["turn", "api", "cli", "gateway", "plugins", "model", "compaction", "transcript"]),
         ("turn", &["api", "cli", "gateway", "plugins"]),
         ("gateway", &["cli"]),

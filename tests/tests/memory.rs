@@ -75,7 +75,10 @@ fn without_a_provider_nothing_is_added() {
     let gateway = setup.start();
     gateway.client().say("s", "Hi");
     assert_eq!(system(&model), "");
-    assert_eq!((slot(&gateway)["selected"].clone(), slot(&gateway)["effective"].clone()), (json!("none"), json!("none")));
+    assert_eq!(
+        (slot(&gateway)["selected"].clone(), slot(&gateway)["effective"].clone()),
+        (json!("none"), json!("none"))
+    );
     // What no slot lists is inspected, and no line of it runs.
     let engines = gateway.client().engines();
     let file = engines["plugins"].as_array().unwrap().iter().find(|plugin| plugin["plugin_id"] == "notes").unwrap();
@@ -122,7 +125,8 @@ fn the_helper_answers_only_the_arguments_that_the_section_was_prepared_for() {
 #[test]
 fn engines_search_the_notes_and_add_to_them_only_where_it_is_granted() {
     let model = MockModel::saying("ok");
-    let config = json!({"do": {"assemble": ["memory-search:door code", "memory-append:The spare key is under the mat."]}});
+    let config =
+        json!({"do": {"assemble": ["memory-search:door code", "memory-append:The spare key is under the mat."]}});
     let refused = with_notes().toml(&model.toml(WINDOW)).recorder(&config);
     note(&refused, "home.md", "# Home\n\n## Door\nThe code is 4711.\n");
     let gateway = refused.start();
@@ -224,7 +228,11 @@ fn what_fails_while_it_is_built_or_tried_out_never_serves() {
         let gateway = setup.start();
         assert_eq!(gateway.client().say("s", "Hi").status, 200, "{config}");
         let shown = slot(&gateway);
-        assert_eq!((&shown["effective"], &shown["code"]), (&json!("none"), &json!("memory-refused")), "{config}: {shown:#}");
+        assert_eq!(
+            (&shown["effective"], &shown["code"]),
+            (&json!("none"), &json!("memory-refused")),
+            "{config}: {shown:#}"
+        );
         assert!(gateway.stderr().contains("turns go on without memory"), "{config}: {}", gateway.stderr());
     }
 }

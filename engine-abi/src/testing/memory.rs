@@ -140,9 +140,9 @@ impl Memory {
     pub fn append(&self, text: &str) -> Result<(), Failure> {
         let frame = self.frame();
         let hook = self.table().append;
-        frame.result(hook.map_or(status::UNSUPPORTED, |hook| {
-            hook(self.instance.instance, &frame.call(), Str::new(text))
-        }))
+        frame.result(
+            hook.map_or(status::UNSUPPORTED, |hook| hook(self.instance.instance, &frame.call(), Str::new(text))),
+        )
     }
 
     /// `dispose`; what it said. Done by the drop otherwise.

@@ -93,7 +93,12 @@ impl Cutter {
     }
 
     fn path(&self) -> String {
-        self.open.iter().map(|(_, title)| title.as_str()).filter(|title| !title.is_empty()).collect::<Vec<_>>().join(" › ")
+        self.open
+            .iter()
+            .map(|(_, title)| title.as_str())
+            .filter(|title| !title.is_empty())
+            .collect::<Vec<_>>()
+            .join(" › ")
     }
 
     fn cut(&mut self) {
@@ -134,12 +139,7 @@ mod tests {
     fn a_piece_is_what_stands_under_a_heading_with_its_path() {
         check(
             "intro\n\n# Trips\n## Rome\nin May\n## Oslo\nin June\n# Food\nrice\n",
-            &[
-                ("", "intro", 1),
-                ("Trips › Rome", "in May", 5),
-                ("Trips › Oslo", "in June", 7),
-                ("Food", "rice", 9),
-            ],
+            &[("", "intro", 1), ("Trips › Rome", "in May", 5), ("Trips › Oslo", "in June", 7), ("Food", "rice", 9)],
         );
     }
 

@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn a_heading_makes_its_text_findable() {
-        let index = index(&[("a.md", "# Passwords\nask Ada"), ("b.md", "# Food\nrice, and no passwords at all in here")]);
+        let index =
+            index(&[("a.md", "# Passwords\nask Ada"), ("b.md", "# Food\nrice, and no passwords at all in here")]);
         assert_eq!(files(&index, "passwords"), ["a.md", "b.md"]);
     }
 

@@ -153,7 +153,11 @@ impl Known {
         let enough = context.remaining() / 2;
         // The newest first: they are what is asked for most.
         for (at, note) in notes.iter().rev().enumerate() {
-            if self.files.get(&note.name).is_some_and(|seen| seen.stamp == note.stamp && !note.stamp.is_fresh(seen.read)) {
+            if self
+                .files
+                .get(&note.name)
+                .is_some_and(|seen| seen.stamp == note.stamp && !note.stamp.is_fresh(seen.read))
+            {
                 continue;
             }
             context.check()?;

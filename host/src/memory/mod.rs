@@ -14,7 +14,9 @@ mod section;
 
 use crate::config::{Citations, MemoryConfig};
 use crate::diagnostic::Diagnostic;
-use crate::slot::{DegradedCode, FailureKind, HookFailure, HostServices, MemoryChoice, MemoryHit, MemoryPromptArgs, Slot};
+use crate::slot::{
+    DegradedCode, FailureKind, HookFailure, HostServices, MemoryChoice, MemoryHit, MemoryPromptArgs, Slot,
+};
 use engine_abi::wire::citations_mode;
 use std::collections::BTreeSet;
 use std::sync::Arc;

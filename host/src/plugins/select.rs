@@ -124,8 +124,7 @@ fn claimed_twice(items: &mut [Item], wanted: &Wanted, able: &[usize]) -> EngineO
 
 fn missing(items: &[Item], wanted: &Wanted) -> EngineOutcome {
     let mut failure = StageFailure::new(Cause::EngineMissing, format!("no library offers the {wanted}"));
-    let mut known: Vec<&str> =
-        items.iter().flat_map(|item| item.report.ids(wanted.kind)).map(String::as_str).collect();
+    let mut known: Vec<&str> = items.iter().flat_map(|item| item.report.ids(wanted.kind)).map(String::as_str).collect();
     let all = match wanted.kind {
         Kind::Engine => {
             known.push(super::RESERVED_ENGINE);

@@ -79,7 +79,9 @@ pub(crate) fn announce(record: &Quarantine) {
     };
     let causes = record.causes.iter().map(|cause| format!("; cause: {cause}")).collect::<String>();
     let (what, code, now) = match record.kind {
-        Kind::Engine if record.serves == "none" => ("context engine", record.code.as_str(), "requests are refused".into()),
+        Kind::Engine if record.serves == "none" => {
+            ("context engine", record.code.as_str(), "requests are refused".into())
+        }
         Kind::Engine => ("context engine", record.code.as_str(), format!("\"{}\" serves", record.serves)),
         Kind::Memory => ("memory provider", record.code.memory(), "turns go on without memory".to_owned()),
     };

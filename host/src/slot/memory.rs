@@ -16,8 +16,8 @@ use super::segment::{Segment, SegmentContext};
 use super::services::{HostServices, MemoryHit, MemoryPromptArgs};
 use super::slot::{Known, MAIN_AGENT, Slot};
 use super::start::refused;
-use super::status::{EngineState, EngineStatus, LibraryStatus, blank, library, of_engine};
 use super::stats::HookStatus;
+use super::status::{EngineState, EngineStatus, LibraryStatus, blank, library, of_engine};
 use crate::config::Config;
 use crate::plugins::{EngineOutcome, MemoryRegistration, OutcomeState, PluginReport};
 use engine_abi::wire::{MemoryPromptArgsV1, Str, StrList};
@@ -126,9 +126,7 @@ impl Slot {
         };
         match self.memory.known().get(id) {
             Some(Known::Engine(core)) => match (core.latch.get(), core.info()) {
-                (Some(record), _) => {
-                    out(record.later_code(), format!("it failed in {}: {}", record.at, record.reason))
-                }
+                (Some(record), _) => out(record.later_code(), format!("it failed in {}: {}", record.at, record.reason)),
                 (None, Some(info)) => {
                     let key = InstanceKey { agent: agent.to_owned(), workspace: self.workspace_of(agent) };
                     MemoryChoice::Ready(MemoryRef(EngineRef::new(Arc::clone(core), key, Arc::clone(info))))

@@ -101,12 +101,7 @@ impl Drop for TurnMemory {
     }
 }
 
-async fn prepare(
-    room: Arc<MemoryRoom>,
-    name: String,
-    agent: Arc<AgentRoom>,
-    args: MemoryPromptArgs,
-) -> MemorySnapshot {
+async fn prepare(room: Arc<MemoryRoom>, name: String, agent: Arc<AgentRoom>, args: MemoryPromptArgs) -> MemorySnapshot {
     room.prepare(&name, args, agent.info.context_window, &|text| agent.counter.text(text)).await
 }
 

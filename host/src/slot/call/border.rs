@@ -411,7 +411,8 @@ extern "C" fn memory_hits(pointer: *const FrameV1, hits: *const MemoryHitV1, len
         // SAFETY: lent for the duration of this push.
         for hit in unsafe { receive::list(hits, len, HITS_MAX, "the list of hits") }? {
             // SAFETY: as above.
-            let (id, text) = unsafe { (receive::required(hit.id, "a hit's id")?, receive::required(hit.text, "a hit's text")?) };
+            let (id, text) =
+                unsafe { (receive::required(hit.id, "a hit's id")?, receive::required(hit.text, "a hit's text")?) };
             state.sink.take(id.len() + text.len())?;
             if !hit.score.is_finite() {
                 return Err(format!("the score of hit {id:?} is no number"));
