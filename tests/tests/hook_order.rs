@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use engineroom_tests::model::{self, MockModel};
-use engineroom_tests::{Setup, snapshot};
+use engineroom_tests::{Gateway, Setup, snapshot};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,6 +24,15 @@ fn scripted(replies: Vec<Value>) -> MockModel {
             message => model::message(stream, message.clone(), "tool_calls"),
         }
     })
+}
+
+/// Three turns that are handed over, and not part of the snapshot.
+fn three_turns(setup: &Setup, gateway: &Gateway) {
+    for turn in 1..=3 {
+        gateway.client().say("one", &format!("message {turn}")).text();
+        setup.calls().wait_for("maintain", turn);
+    }
+    setup.calls().clear();
 }
 
 #[test]
@@ -67,11 +76,7 @@ fn manual_compaction() {
     let model = MockModel::saying("well said");
     let setup = recording(&model, &json!({"owns_compaction": true, "compact": "own"}));
     let gateway = setup.start();
-    for turn in 1..=3 {
-        gateway.client().say("one", &format!("message {turn}")).text();
-        setup.calls().wait_for("maintain", turn);
-    }
-    setup.calls().clear();
+    three_turns(&setup, &gateway);
     let report = gateway.client().post("/api/sessions/one/compact", &[], &json!({"focus": "the names"}));
     assert_eq!(report.status, 200, "{report:?}");
     setup.calls().wait_for("maintain", 1);
@@ -95,11 +100,7 @@ fn overflow_and_recovery() {
     });
     let setup = recording(&model, &json!({"owns_compaction": true, "compact": "own"}));
     let gateway = setup.start();
-    for turn in 1..=3 {
-        gateway.client().say("one", &format!("message {turn}")).text();
-        setup.calls().wait_for("maintain", turn);
-    }
-    setup.calls().clear();
+    three_turns(&setup, &gateway);
     gateway.client().say("one", "one too many").text();
     setup.calls().wait_for("maintain", 2);
     assert!(gateway.stop().success());
