@@ -27,6 +27,8 @@ pub(super) struct Page {
     offset: Option<usize>,
     /// Only entries, or turns, before this one.
     before: Option<String>,
+    /// A report of the context first does what the next turn would.
+    take_up: Option<bool>,
 }
 
 impl Page {
@@ -63,7 +65,13 @@ pub(super) async fn one(
             let report = api.gateway.turns.delete(&key).await?;
             json!({"deleted": true, "key": report.key, "engines": report.engines})
         }
-        (SessionOp::Context, "GET" | "HEAD") => context(&api.gateway.turns.context(&key).await?),
+        (SessionOp::Context, "GET" | "HEAD") => {
+            let turns = &api.gateway.turns;
+            context(&match page.take_up {
+                Some(true) => turns.context_taken_up(&key).await?,
+                _ => turns.context(&key).await?,
+            })
+        }
         (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key, &page).await?,
         (SessionOp::Compact, "POST") => {
             let asked = body::optional_object(&headers, body, SMALL_BODY).await?;
@@ -213,7 +221,10 @@ fn compacted(report: &CompactReport) -> Value {
 
 fn context(report: &ContextReport) -> Value {
     json!({
-        "session": report.session, "engine": report.engine, "degraded": report.degraded, "model": report.model,
+        "session": report.session, "engine": report.engine, "selected": report.selected, "degraded": report.degraded,
+        "passed": report.passed, "model": report.model, "takenUp": report.taken_up,
+        "waitingTurns": report.waiting_turns, "wouldCompact": report.would_compact, "totals": report.totals,
+        "memorySection": report.memory_section, "notes": report.notes,
         "contextWindow": report.context_window, "budget": report.budget, "tokens": report.tokens,
         "engineEstimate": report.engine_estimate, "estimated": report.estimated,
         "systemPromptAddition": report.system_prompt_addition,

@@ -185,6 +185,12 @@ pub enum SessionsCommand {
         /// Key of the session
         #[arg(value_name = "KEY")]
         key: String,
+        /// First do what the next turn would: hand over waiting turns, have the engine take the session up
+        #[arg(long)]
+        take_up: bool,
+        /// Show every entry, also in long runs of entries that fare alike
+        #[arg(long)]
+        all: bool,
     },
     /// Show the turns of a session, newest first: who served, what it took, and why another did not
     Turns {

@@ -25,7 +25,7 @@ pub struct ProjectionPolicy {
 ///
 /// [`Projection::sync`] costs what the branch gained since the last time. After an edit or a regenerated answer it goes back to
 /// the last turn that both branches share; after a compaction it starts again at the first entry that stays.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Projection {
     policy: ProjectionPolicy,
     view: Arc<View>,

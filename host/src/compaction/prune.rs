@@ -24,7 +24,7 @@ const PROTECTED_ANSWERS: usize = 3;
 const CLEARED: &str = "[Old tool result content cleared]";
 
 /// Tool results that may still be shortened. All work is on what became prunable since the last run, never on the whole view.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Pruner {
     /// Rows with a long, untouched result.
     long: VecDeque<usize>,

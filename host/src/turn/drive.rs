@@ -91,7 +91,9 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         aborted: false,
         settled: false,
         background: None,
+        look: false,
     };
+    run.session.state().extra.fixed_tokens = (run.system_tokens, run.tool_tokens);
     let admission = Admission {
         messages: incoming.messages,
         times_ms: request.times_ms,

@@ -56,6 +56,14 @@ pub enum TurnError {
         #[source]
         last: ModelError,
     },
+    /// A look at an engine's answer says nothing about the next turn.
+    #[error("what {engine} would show cannot be told by looking alone: {reason}")]
+    Look {
+        /// Registered id of the engine.
+        engine: String,
+        /// Why.
+        reason: String,
+    },
     /// A compaction failed; history is as it was.
     #[error("the compaction failed: {reason}")]
     Compaction {
@@ -89,6 +97,7 @@ impl TurnError {
             TurnError::NoSession { .. } => 404,
             TurnError::QueueFull { .. } => 429,
             TurnError::QueueTimeout { .. } | TurnError::Draining => 503,
+            TurnError::Look { .. } => 409,
             TurnError::Cancelled => 499,
             TurnError::Slot(error) => error.http_status(),
             TurnError::Model(error) => error.http_status(),
@@ -109,6 +118,7 @@ impl Diagnostic for TurnError {
             TurnError::Overflow { .. } => "CE607",
             TurnError::Compaction { .. } => "CE608",
             TurnError::Internal { .. } => "CE609",
+            TurnError::Look { .. } => "CE619",
             // The room below knows best.
             TurnError::Slot(error) => error.code(),
             TurnError::Model(error) => error.code(),
@@ -127,6 +137,10 @@ impl Diagnostic for TurnError {
             TurnError::Overflow { .. } => {
                 Some("shorten the last message or the system prompt, or use a model with a larger window".into())
             }
+            TurnError::Look { .. } => Some(
+                "ask with take_up (`sessions context --take-up`): the engine then takes the session up as the next turn would have it"
+                    .into(),
+            ),
             TurnError::Slot(error) => error.hint(),
             TurnError::Model(error) => error.hint(),
             TurnError::Store(error) => error.hint(),

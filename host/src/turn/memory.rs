@@ -87,6 +87,11 @@ impl TurnMemory {
         }
     }
 
+    /// The section as it was prepared last.
+    pub(super) fn prepared(&self) -> Option<String> {
+        self.state().snapshot.as_ref()?.section.clone()
+    }
+
     pub(super) fn room(&self) -> (Arc<MemoryRoom>, String) {
         (self.room.clone(), self.name.clone())
     }

@@ -60,13 +60,12 @@ mod written;
 mod tests;
 
 pub use catch_up::CatchUpStatus;
+pub use context::{ContextEntry, ContextReport, EntryState, Sum, Totals};
 pub use ended::{EndReport, ToldEngine};
 pub use error::TurnError;
 pub use maintenance::{LastRun, MaintenanceState, MaintenanceStatus};
 pub use repair::{RepairAction, RepairOutcome, RepairReport, RepairRequest, RepairRow};
-pub use request::{
-    CompactReport, ContextEntry, ContextReport, HistoryMode, TurnBody, TurnFacts, TurnReply, TurnRequest, TurnStream,
-};
+pub use request::{CompactReport, HistoryMode, TurnBody, TurnFacts, TurnReply, TurnRequest, TurnStream};
 
 pub use turns::{TurnRow, TurnTokens, TurnsPage};
 
@@ -155,15 +154,28 @@ impl Turns {
         self.house.finish(async move { compact::manual(&house, &key, focus).await }).await
     }
 
-    /// What the model would see now, entry by entry.
+    /// What the model would see now, entry by entry. It changes nothing.
     ///
     /// # Errors
     ///
-    /// [`TurnError::NoSession`], or that no engine may serve.
+    /// [`TurnError::NoSession`], that no engine may serve, or [`TurnError::Look`] when looking alone tells nothing.
     pub async fn context(&self, key: &str) -> Result<ContextReport, TurnError> {
+        self.report(key, false).await
+    }
+
+    /// The same, after what the next turn would do first: turns that wait are handed over, and the engine takes the session up.
+    ///
+    /// # Errors
+    ///
+    /// As [`Turns::context`].
+    pub async fn context_taken_up(&self, key: &str) -> Result<ContextReport, TurnError> {
+        self.report(key, true).await
+    }
+
+    async fn report(&self, key: &str, take_up: bool) -> Result<ContextReport, TurnError> {
         let house = self.house.clone();
         let key = key.to_owned();
-        self.house.finish(async move { context::report(&house, &key).await }).await
+        self.house.finish(async move { context::report(&house, &key, take_up).await }).await
     }
 
     /// The turns of a session, newest first, older than the turn `before` when one is given.

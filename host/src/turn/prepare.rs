@@ -8,7 +8,8 @@ use super::run::TurnRun;
 use super::session::message_of;
 use crate::observe::broken;
 use crate::slot::{
-    AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, LEGACY, PromptAuthority, PromptInput,
+    AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, Item, LEGACY, PromptAuthority, PromptInput,
+    View,
 };
 use engine_abi::wire::trigger;
 use serde_json::Value;
@@ -21,6 +22,10 @@ pub(super) struct Assembled {
     pub(super) prompt: Prompt,
     /// Tokens that count in the precheck.
     pub(super) counted: u64,
+    /// The history that was chosen from.
+    pub(super) view: Arc<View>,
+    /// What the engine gave.
+    pub(super) given: Vec<Item>,
 }
 
 /// Why a candidate did not assemble.
@@ -210,6 +215,20 @@ impl TurnRun {
         Ok(())
     }
 
+    /// `assemble` of this engine, and nothing before or after it.
+    pub(super) async fn assemble_only(
+        &mut self,
+        engine: &EngineRef,
+        limit: u64,
+    ) -> Result<Result<Assembled, HookFailure>, TurnError> {
+        match self.assemble_now(engine, limit).await {
+            Ok(assembled) => Ok(Ok(assembled)),
+            Err(Setback::Failed(failure)) => Ok(Err(failure)),
+            Err(Setback::Over(error)) => Err(error),
+            Err(Setback::PassedOver) => Err(TurnError::internal("an assembly alone passed its engine over")),
+        }
+    }
+
     async fn assemble_now(&mut self, engine: &EngineRef, limit: u64) -> Result<Assembled, Setback> {
         let available_tools = tool_names(self.tools.params(&self.params));
         let memory = self.memory_section(engine, &available_tools).await;
@@ -219,8 +238,13 @@ impl TurnRun {
         let (view, len, prompt, current, projected) = {
             let mut state = self.session.state();
             let window = self.agent.info.context_window;
-            state.prune(self.house.clock.now_ms(), window, &self.agent.pruning);
-            let view = state.view();
+            let now = self.house.clock.now_ms();
+            let (view, projected) = if self.look {
+                state.pruned_copy(now, window, &self.agent.pruning)
+            } else {
+                state.prune(now, window, &self.agent.pruning);
+                (state.view(), state.projected_tokens())
+            };
             let len = match self.admitted.first {
                 _ if broken("8.47") && self.notes.model_calls > 0 => view.len(),
                 0 => view.len(),
@@ -237,7 +261,7 @@ impl TurnRun {
                 tokens: current,
                 message,
             });
-            (view, len, prompt, current, state.projected_tokens())
+            (view, len, prompt, current, projected)
         };
         let budget = limit.saturating_sub(fixed + memory_tokens + current).max(1);
         let unwindowed = fixed + memory_tokens + projected;
@@ -258,7 +282,9 @@ impl TurnRun {
         }
         let prompt = Prompt::build(&self.system, fixed, &view, len, &output, &self.agent.counter);
         let history: u64 = prompt.items().iter().filter(|item| !item.current_turn).map(|item| item.tokens).sum();
-        engine.record_estimate(output.estimated_tokens, history);
+        if !self.look {
+            engine.record_estimate(output.estimated_tokens, history);
+        }
         self.notes.engine_estimate = output.estimated_tokens;
         self.notes.prompt_limit = limit;
         self.notes.token_budget = Some(budget);
@@ -267,7 +293,7 @@ impl TurnRun {
             _ => prompt.tokens().max(unwindowed),
         };
         self.timed("assemble", since);
-        Ok(Assembled { prompt, counted })
+        Ok(Assembled { prompt, counted, view, given: output.items })
     }
 
     /// Waits for the memory section of this run. For `legacy`, which adds nothing of its own, the host puts it at the head of the

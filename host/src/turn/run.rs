@@ -7,7 +7,7 @@ use super::hosts::HostRun;
 use super::house::House;
 use super::ladder::Pressure;
 use super::lanes::LaneGuard;
-use super::services::TurnServices;
+use super::services::{Manner, TurnServices};
 use super::session::Session;
 use super::settings::settings;
 use super::tools::Toolbox;
@@ -154,6 +154,8 @@ pub(super) struct TurnRun {
     pub(super) settled: bool,
     /// Set when nobody waits for it.
     pub(super) background: Option<Background>,
+    /// Nothing may come of it: see [`super::context`].
+    pub(super) look: bool,
 }
 
 impl Drop for TurnRun {
@@ -201,7 +203,15 @@ impl TurnRun {
             aborted: false,
             settled: true,
             background: None,
+            look: false,
         }
+    }
+
+    /// From here on hooks are only looked at.
+    pub(super) fn look_only(&mut self) {
+        self.look = true;
+        self.services = TurnServices::in_manner(self.house.clone(), self.session.clone(), Manner::Look);
+        self.services.set_fence(self.admitted.first);
     }
 
     /// Facts for the client.
@@ -248,6 +258,7 @@ impl TurnRun {
         context.cancel = self.cancel.flag.clone();
         context.blocking = blocking;
         context.background = self.background;
+        context.look = self.look;
         if blocking {
             context.deadline = Some(Duration::from_millis(self.agent.compaction.timeout_ms));
         }

@@ -47,10 +47,29 @@ pub(super) struct TurnServices {
     trigger: AtomicU64,
     /// The memory of the run.
     memory: TurnMemory,
+    /// What of all this is not offered.
+    manner: Manner,
+    /// Something was refused because of the manner.
+    refused: AtomicBool,
+}
+
+/// How an engine is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// As the engine of a turn, or of an operation.
+    Serve,
+    /// It only watches: what it does must not be felt by the session, nor cost anything.
+    Watch,
+    /// It is only looked at: as watching, and it may keep nothing.
+    Look,
 }
 
 impl TurnServices {
     pub(super) fn new(house: Arc<House>, session: Arc<Session>) -> Arc<TurnServices> {
+        TurnServices::in_manner(house, session, Manner::Serve)
+    }
+
+    pub(super) fn in_manner(house: Arc<House>, session: Arc<Session>, manner: Manner) -> Arc<TurnServices> {
         let name = session.state().record().agent.clone();
         let memory = TurnMemory::new(&house, name, session.agent.clone());
         Arc::new(TurnServices {
@@ -65,7 +84,33 @@ impl TurnServices {
             delegated: Mutex::new(None),
             trigger: AtomicU64::new(u64::from(engine_abi::wire::trigger::BUDGET)),
             memory,
+            manner,
+            refused: AtomicBool::new(false),
         })
+    }
+
+    /// True, once, when a hook asked for something that its manner of being called does not allow.
+    pub(super) fn take_refused(&self) -> bool {
+        self.refused.swap(false, Ordering::AcqRel)
+    }
+
+    /// Refuses what only an engine that serves may do.
+    fn only_serving(&self, what: &str) -> Result<(), ServiceError> {
+        match self.manner {
+            Manner::Serve => Ok(()),
+            Manner::Watch => self.refuse(format!("{what} is not offered to an engine that only watches")),
+            Manner::Look => self.refuse(format!("{what} is not offered while an engine is only looked at")),
+        }
+    }
+
+    fn refuse(&self, message: String) -> Result<(), ServiceError> {
+        self.refused.store(true, Ordering::Release);
+        Err(refused(message))
+    }
+
+    /// The memory section as it was prepared last.
+    pub(super) fn memory_section(&self) -> Option<String> {
+        self.memory.prepared()
     }
 
     pub(super) fn set_fence(&self, first: EntryId) {
@@ -265,6 +310,7 @@ pub(super) fn store_error(error: StoreError) -> ServiceError {
 impl HostServices for TurnServices {
     fn available(&self, service_id: &str) -> bool {
         match service_id {
+            service::LLM | service::COMPACTION if self.manner != Manner::Serve => false,
             service::TOKENS
             | service::COMPACTION
             | service::TRANSCRIPT
@@ -282,6 +328,7 @@ impl HostServices for TurnServices {
     }
 
     fn llm_complete(&self, scope: &CallScope<'_>, request: LlmRequest) -> Result<LlmResponse, ServiceError> {
+        self.only_serving("llm.complete")?;
         let info = self.session.agent.model.info();
         if !info.has_llm {
             return Err(ServiceError::unavailable("llm.complete"));
@@ -298,6 +345,7 @@ impl HostServices for TurnServices {
     }
 
     fn delegate_compaction(&self, scope: &CallScope<'_>, args: CompactArgs) -> Result<CompactOutput, ServiceError> {
+        self.only_serving("the built-in compaction")?;
         if scope.hook != Hook::Compact {
             return Err(refused("the built-in compaction runs only inside compact"));
         }
@@ -328,6 +376,7 @@ impl HostServices for TurnServices {
     }
 
     fn rewrite(&self, scope: &CallScope<'_>, replacements: Vec<Replacement>) -> Result<MaintainOutput, ServiceError> {
+        self.only_serving("rewriteTranscriptEntries")?;
         if !matches!(scope.hook, Hook::Maintain | Hook::AfterTurn) {
             return Err(refused("the transcript is rewritten in maintain, which follows every other hook"));
         }
@@ -389,6 +438,7 @@ impl HostServices for TurnServices {
     }
 
     fn memory_append(&self, scope: &CallScope<'_>, text: &str) -> Result<(), ServiceError> {
+        self.only_serving("appending to the memory")?;
         let ((room, agent), text) = (self.memory.room(), text.to_owned());
         self.wait(scope, async move { room.append(&agent, &text).await })?.map_err(service_error)
     }
@@ -417,6 +467,9 @@ impl HostServices for TurnServices {
     }
 
     fn store_batch(&self, scope: &CallScope<'_>, ops: Vec<StoreOp>) -> Result<(), ServiceError> {
+        if self.manner == Manner::Look {
+            self.only_serving("writing to the store")?;
+        }
         let mut writes: Vec<Write> = Vec::new();
         let mut session_scope = false;
         for StoreOp { engine_scope, op } in ops {

@@ -39,6 +39,8 @@ pub(super) struct Memory {
     pub(super) watch: CacheWatch,
     /// What the provider told at the last call.
     pub(super) cache: Option<PromptCacheFacts>,
+    /// Tokens of the system prompt and of the tools of the last request.
+    pub(super) fixed_tokens: (u64, u64),
     /// Model that the last request named.
     pub(super) model_name: Option<String>,
     /// Writes that go with the next submission, or without one after a while: settled outbox rows, marks of what was handed
@@ -69,6 +71,7 @@ impl Memory {
             last_call_ms: None,
             watch: CacheWatch::default(),
             cache: None,
+            fixed_tokens: (0, 0),
             model_name: None,
             deferred: Vec::new(),
             host_note: None,
@@ -253,6 +256,20 @@ impl State<'_> {
             self.freeze(entry, text, &mut writes);
         }
         self.extra.deferred.append(&mut writes);
+    }
+
+    /// The projection as [`State::prune`] would leave it, with its tokens; nothing changes. Costs a copy of the whole.
+    pub(super) fn pruned_copy(
+        &self,
+        now_ms: i64,
+        window: u64,
+        config: &crate::config::PruningConfig,
+    ) -> (Arc<View>, u64) {
+        let mut copy = self.extra.projection.clone();
+        if !self.extra.ephemeral {
+            drop(copy.prune(now_ms, self.extra.last_call_ms, window, config));
+        }
+        (copy.view(), copy.tokens())
     }
 
     /// The projection. Let go of it before the next sync, else that one copies its rows.
