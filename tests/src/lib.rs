@@ -15,6 +15,7 @@ pub mod model;
 mod recorder;
 mod setup;
 mod snapshot;
+pub mod thread;
 
 pub use build::{Built, built, outer_cargo};
 pub use client::{Answer, Client};
@@ -23,3 +24,4 @@ pub use model::MockModel;
 pub use recorder::Calls;
 pub use setup::{Cli, Setup, library_name};
 pub use snapshot::snapshot;
+pub use thread::ThreadServer;

@@ -89,3 +89,22 @@ fn every_kind_of_failure_is_told_by_a_line_of_its_own() {
         }
     }
 }
+
+#[test]
+fn doctor_knows_what_the_running_gateway_knows_and_makes_a_healthy_engine_itself() {
+    let setup = Setup::new().recorder(&json!({"fail": {"assemble": {"after": 1}}}));
+    // Nobody serves: doctor takes the stages of a start, and finds the engine as it is.
+    let alone = setup.cli(&["doctor", "--json"]);
+    assert_eq!(alone.code, Some(0), "{}", alone.stdout);
+    assert_eq!(alone.json()["slots"]["contextEngine"]["effective"], "recorder");
+    let gateway = setup.start();
+    assert_eq!(gateway.client().say("one", "hello").engine(), Some("recorder"));
+    assert_eq!(setup.cli(&["doctor"]).code, Some(0));
+    assert_eq!(gateway.client().say("one", "again").engine(), Some("legacy"));
+    let said = setup.cli(&["doctor", "--json"]);
+    assert_eq!(said.code, Some(1), "{}", said.stdout);
+    let findings = said.json()["findings"].clone();
+    let found = findings.as_array().unwrap().iter().find(|finding| finding["subject"] == "recorder").unwrap();
+    assert_eq!((&found["level"], &found["at"]), (&json!("failed"), &json!("assemble")), "{findings}");
+    assert!(found["hint"].is_string(), "{findings}");
+}

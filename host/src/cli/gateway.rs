@@ -67,7 +67,10 @@ async fn serve(context: &Context, gateway: &Arc<Gateway>, signals: &mut Signals)
             context.out.warn("not every connection ended in time");
         },
         // Nothing that was acknowledged is lost by an end like this.
-        () = signals.next() => crate::slot::exit_now(i32::from(Verdict::Degraded.code())),
+        () = signals.next() => {
+            crate::model::end_commands();
+            crate::slot::exit_now(i32::from(Verdict::Degraded.code()))
+        }
     }
     Ok(())
 }

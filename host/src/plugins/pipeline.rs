@@ -77,7 +77,7 @@ fn rehearse(config: &Config, wanted: &[Wanted]) -> Rehearsal {
     let mut seen = BTreeSet::new();
     let is_core = |wanted: &Wanted| wanted.kind == Kind::Engine && wanted.id == RESERVED_ENGINE;
     let mut wanted: Vec<Wanted> = wanted.iter().filter(|one| !is_core(one) && seen.insert(*one)).cloned().collect();
-    if broken("8.10") {
+    if broken("8.10") || broken("9.11") {
         let found = survey(&config.plugins, &wanted);
         wanted.extend(found.iter().flat_map(|item| item.report.engines()).map(Wanted::engine));
     }

@@ -187,7 +187,7 @@ impl Slot {
     /// The chain with `legacy` at its end where the policy lets it serve.
     pub(crate) fn candidates_of(&self, agent: &str) -> Vec<&str> {
         let mut ids: Vec<&str> = self.chain_of(agent).iter().map(String::as_str).collect();
-        if !self.strict() && !ids.contains(&LEGACY) {
+        if (!self.strict() || broken("9.7")) && !ids.contains(&LEGACY) {
             ids.push(LEGACY);
         }
         ids
@@ -222,6 +222,9 @@ impl Slot {
         for id in ids {
             let (core, info) = match self.find(id) {
                 Ok(found) => found,
+                Err((_, reason)) if broken("9.10") && reason.starts_with("factory") => {
+                    return Err(SlotError::Exhausted { engine: id.to_owned(), reason });
+                }
                 Err((code, reason)) => {
                     lease.skip(Passed { engine: id.to_owned(), code, reason });
                     continue;

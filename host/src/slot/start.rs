@@ -107,7 +107,7 @@ impl Slot {
                 self.known_mut().entry(id).or_insert(Known::Disabled { plugin, reason: reason.clone() });
                 return;
             }
-            OutcomeState::Missing if broken("8.12") => return,
+            OutcomeState::Missing if broken("8.12") || broken("9.9") => return,
             OutcomeState::Missing => DegradedCode::EngineMissing,
             OutcomeState::Refused => DegradedCode::EngineRefused,
         };

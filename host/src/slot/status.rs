@@ -1,8 +1,8 @@
 //! What `/api/engines`, `doctor` and the metrics show of the slot.
 
 use super::core::EngineCore;
-use super::engine::{EngineInfo, durable};
-use super::failure::DegradedCode;
+use super::engine::{EngineInfo, Operation, durable};
+use super::failure::{DegradedCode, SlotError, UnmetRequirement};
 use super::hook::Hook;
 use super::host::ExecutionHost;
 use super::latch::Quarantine;
@@ -39,8 +39,20 @@ pub struct SlotStatus {
     pub plugins: Vec<PluginReport>,
     /// Calls that were ever abandoned: when not 0, the process ends without destructors.
     pub abandoned: usize,
-    /// The executing host.
+    /// The host that `[model]` selects.
     pub host: ExecutionHost,
+    /// Operations that are refused, since the executing host lacks what the engine requires.
+    pub refused: Vec<RefusedOperation>,
+}
+
+/// An operation that is refused, for the sessions of one agent.
+#[derive(Debug, Clone, Serialize)]
+pub struct RefusedOperation {
+    /// The agent.
+    pub agent: String,
+    /// What is required, and what the host has.
+    #[serde(flatten)]
+    pub requirement: UnmetRequirement,
 }
 
 /// An agent with a chain of its own.
@@ -182,13 +194,29 @@ impl Slot {
             plugins: reports,
             abandoned: self.abandoned(),
             host: self.host().clone(),
+            refused: self.refused(),
         }
+    }
+
+    fn refused(&self) -> Vec<RefusedOperation> {
+        let own = self.config.agents.keys().filter(|agent| *agent != MAIN_AGENT);
+        let agents = std::iter::once(MAIN_AGENT).chain(own.map(String::as_str));
+        let mut refused = Vec::new();
+        for agent in agents {
+            for operation in [Operation::AgentRun, Operation::ManualCompact, Operation::SubagentSpawn] {
+                let asked = LeaseRequest::turn(agent, true).operation(operation);
+                if let Err(SlotError::HostRequirement(requirement)) = self.lease(&asked) {
+                    refused.push(RefusedOperation { agent: agent.to_owned(), requirement: *requirement });
+                }
+            }
+        }
+        refused
     }
 
     /// Why the first of the chain cannot serve, when nobody can.
     fn first_reason(&self) -> Option<Degraded> {
         match self.lease(&LeaseRequest::turn(MAIN_AGENT, true)) {
-            Err(super::failure::SlotError::Strict { passed }) => passed.into_iter().next().map(|first| Degraded {
+            Err(SlotError::Strict { passed }) => passed.into_iter().next().map(|first| Degraded {
                 code: first.code,
                 engine: first.engine,
                 reason: first.reason,

@@ -2,6 +2,7 @@
 
 use super::run::Run;
 use crate::model::{ModelInfo, family_of};
+use crate::observe::broken;
 use crate::slot::{Lease, RuntimeSettings};
 use engine_abi::wire::{reason_code, runtime_mode, selection_source};
 use serde_json::Value;
@@ -37,6 +38,9 @@ pub(super) fn settings(info: &ModelInfo, lease: &Lease, run: &Run<'_>, token_bud
 
 /// `runtime.mode`: degraded with a reason for it; else fallback with a reason or with another model than was asked for.
 fn mode(degraded_reason: u32, fallback_reason: u32, other_model: bool) -> u32 {
+    if broken("8.39") {
+        return runtime_mode::NORMAL;
+    }
     match (degraded_reason, fallback_reason) {
         (reason_code::NONE, reason_code::NONE) if !other_model => runtime_mode::NORMAL,
         (reason_code::NONE, _) => runtime_mode::FALLBACK,

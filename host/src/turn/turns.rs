@@ -54,6 +54,10 @@ pub struct TurnRow {
     pub left_out: Vec<Value>,
     /// What it cost.
     pub tokens: TurnTokens,
+    /// How a host that keeps the conversation was told of the turn: `continued` (what it went on from), or `injected` (why it
+    /// was told everything); `command` for the thread of a command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<Value>,
     /// Steps that made the prompt shorter: `step`, `before`, `after` in tokens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ladder: Vec<Value>,
@@ -114,6 +118,7 @@ impl From<TurnRecord> for TurnRow {
                 engine_estimate: number(take("/notes/engine_estimate")),
                 usage: take("/usage"),
             },
+            thread: take("/notes/thread"),
             ladder: list(take("/notes/ladder")),
             failures: list(take("/notes/failures")),
             hooks: list(take("/notes/hooks")),

@@ -102,8 +102,11 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
     for (id, outbox) in status.get("outboxOfOthers").and_then(Value::as_object).into_iter().flatten() {
         of_outbox(id, outbox, &mut findings);
     }
+    let refused = each(status, "refused").map(of_refused).collect::<Vec<_>>();
+    let no_run = each(status, "refused").any(|refused| text(refused, "/operation").as_deref() == Some("agent-run"));
+    findings.extend(refused);
     let effective = text(status, "/effective").unwrap_or_default();
-    if effective == "none" {
+    if effective == "none" && !no_run {
         findings.push(
             Finding::new(
                 Level::Failed,
@@ -121,6 +124,28 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
         );
     }
     findings
+}
+
+/// An operation that the host cannot give an engine what it requires for.
+fn of_refused(refused: &Value) -> Finding {
+    let operation = text(refused, "/operation").unwrap_or_default();
+    let level = if operation == "agent-run" { Level::Failed } else { Level::Degraded };
+    let names = |pointer: &str| match list(refused, pointer) {
+        names if names.is_empty() => "(none)".to_owned(),
+        names => names.join(", "),
+    };
+    let message = format!(
+        "requests of the agent {} are refused: {operation} requires {}, and {} has {}; missing {}{}",
+        text(refused, "/agent").unwrap_or_default(),
+        names("/required"),
+        text(refused, "/host").unwrap_or_default(),
+        names("/provided"),
+        names("/missing"),
+        text(refused, "/message").map(|own| format!(" ({own})")).unwrap_or_default(),
+    );
+    Finding { code: Some("CE302".into()), ..Finding::new(level, "slot", message) }
+        .about(text(refused, "/engine").unwrap_or_default())
+        .hint("use a host (model provider) that has these capabilities, or select another engine")
 }
 
 fn of_engine(engine: &Value, findings: &mut Vec<Finding>) {
@@ -353,6 +378,20 @@ mod tests {
         let engine = json!({"id": "w", "state": "quarantined", "listed": true, "library": {"file": "/p/w.so"},
                             "quarantine": {"at": "trust", "diagnostic": "CE232", "reason": "m", "hint": "h"}});
         assert_eq!(of_slot(&json!({"engines": [engine], "plugins": [file]})).len(), 1);
+    }
+
+    #[test]
+    fn an_operation_that_the_host_cannot_serve_names_what_is_missing() {
+        let refused = |operation: &str| {
+            json!({"effective": "none", "refused": [{"agent": "main", "engine": "w", "operation": operation,
+                "host": "Command-line backend", "missing": ["b"], "required": ["a", "b"], "provided": [], "message": "m"}]})
+        };
+        let found = of_slot(&refused("agent-run"));
+        assert_eq!((found.len(), found[0].level), (1, Level::Failed), "not told twice: {found:?}");
+        for part in ["agent-run", "requires a, b", "has (none)", "missing b (m)"] {
+            assert!(found[0].message.contains(part), "{}", found[0].message);
+        }
+        assert!(of_slot(&refused("manual-compact")).iter().any(|finding| finding.level == Level::Degraded));
     }
 
     #[test]

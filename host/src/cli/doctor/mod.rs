@@ -12,7 +12,8 @@ use super::running::Running;
 use crate::config::{Config, ModelConfig, Origin};
 use crate::diagnostic::Diagnostic;
 use crate::model::{self, ModelError};
-use crate::slot::{HostServices, NoServices, Slot};
+use crate::observe::broken;
+use crate::slot::{ExecutionHost, HostServices, NoServices, Slot};
 use crate::transcript;
 use findings::{Finding, Level};
 use serde::Serialize;
@@ -61,7 +62,7 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
     if let Err(error) = config.gateway.token() {
         findings.push(Finding::of(Level::Failed, "config", error.report()));
     }
-    let running = context.running();
+    let running = context.running().filter(|_| !broken("9.8"));
     let (slot, restart_due) = match &running {
         Some(running) => ask(context, running, &mut findings).await,
         None => (alone(context).await?, Vec::new()),
@@ -229,6 +230,7 @@ async fn examine_model(section: &ModelConfig, agent: Option<&str>, findings: &mu
     };
     let mut shown = serde_json::to_value(info).unwrap_or_default();
     shown["models"] = models.map_or(Value::Null, Value::from);
+    shown["host"] = serde_json::to_value(ExecutionHost::of(section)).unwrap_or_default();
     shown
 }
 

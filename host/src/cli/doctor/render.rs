@@ -77,6 +77,11 @@ fn house(out: &Out, examination: &Examination) {
     for (agent, model) in &examination.agent_models {
         out.line(&format!("         for the agent {agent}: {}", model_line(model)));
     }
+    out.line(&format!("host     {}", host_line(&examination.model)));
+    let other = |model: &&Value| text(model, "/host/id") != text(&examination.model, "/host/id");
+    for (agent, model) in examination.agent_models.iter().filter(|(_, model)| other(model)) {
+        out.line(&format!("         for the agent {agent}: {}", host_line(model)));
+    }
     let store = &examination.store;
     let kept = match (store.get("sessions").and_then(Value::as_u64), store.get("bytes").and_then(Value::as_u64)) {
         (Some(sessions), Some(size)) => format!(": {} session(s), {}", count(sessions), bytes(size)),
@@ -93,6 +98,15 @@ fn model_line(model: &Value) -> String {
     };
     let window = model.get("context_window").and_then(Value::as_u64).unwrap_or(0);
     format!("{}: {resolved}, window {} tokens", text(model, "/provider"), count(window))
+}
+
+/// The host that executes turns on a model, and what it can do for an engine.
+fn host_line(model: &Value) -> String {
+    let capabilities = model.pointer("/host/capabilities").map(plain).unwrap_or_default();
+    match text(model, "/host/id") {
+        "" => "not known, since the model cannot be used".into(),
+        id => format!("{} ({id}): {capabilities}", text(model, "/host/label")),
+    }
 }
 
 fn engines(out: &Out, examination: &Examination) {

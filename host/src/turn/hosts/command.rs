@@ -35,6 +35,7 @@ impl TurnRun {
         let mut messages = self.system.clone();
         messages.extend(said.iter().map(|message| json!({"role": "user", "content": message.text()})));
         self.notes.prompt_tokens = counted;
+        self.notes.prompt_limit = self.prompt_limit();
         let request = ModelRequest { params: self.params.clone(), messages: messages.into(), stream, host };
         let since = Instant::now();
         let model = self.agent.model.clone();
