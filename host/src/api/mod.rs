@@ -17,6 +17,7 @@ mod serve;
 mod sessions;
 mod sse;
 mod status;
+mod subagents;
 #[cfg(test)]
 mod tests;
 

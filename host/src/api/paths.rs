@@ -4,7 +4,7 @@
 //! the last piece that is an operation belongs to it. A key that itself ends with `/context` must be encoded.
 
 /// What is asked of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SessionOp {
     /// The session itself.
     Whole,
@@ -14,16 +14,25 @@ pub(super) enum SessionOp {
     Turns,
     /// What waits to be handed over, and the operator's hand on it.
     Repair,
+    Subagents,
+    /// One child, by the key of its session.
+    Subagent(String),
 }
 
 /// Reads what comes behind `/api/sessions/`, as it came. `None` when there is no key, or the encoding is broken.
 pub(super) fn session(rest: &str) -> Option<(String, SessionOp)> {
+    // A child's key is one piece, encoded where it holds a slash.
+    if let Some((key, child)) = rest.rsplit_once("/subagents/").filter(|(_, child)| !child.contains('/')) {
+        let (key, child) = (decoded(key)?, decoded(child)?);
+        return (!key.is_empty() && !child.is_empty()).then_some((key, SessionOp::Subagent(child)));
+    }
     let (key, op) = match rest.rsplit_once('/') {
         Some((key, "context")) => (key, SessionOp::Context),
         Some((key, "compact")) => (key, SessionOp::Compact),
         Some((key, "reset")) => (key, SessionOp::Reset),
         Some((key, "turns")) => (key, SessionOp::Turns),
         Some((key, "repair")) => (key, SessionOp::Repair),
+        Some((key, "subagents")) => (key, SessionOp::Subagents),
         _ => (rest, SessionOp::Whole),
     };
     let key = decoded(key)?;
@@ -60,6 +69,8 @@ pub(super) fn label(path: &str) -> &'static str {
         Some((_, SessionOp::Reset)) => "/api/sessions/{key}/reset",
         Some((_, SessionOp::Turns)) => "/api/sessions/{key}/turns",
         Some((_, SessionOp::Repair)) => "/api/sessions/{key}/repair",
+        Some((_, SessionOp::Subagents)) => "/api/sessions/{key}/subagents",
+        Some((_, SessionOp::Subagent(_))) => "/api/sessions/{key}/subagents/{child}",
         None if path.starts_with("/api/engines/") => "/api/engines/{id}",
         None if path.starts_with("/v1/models/") => "/v1/models/{id}",
         None => "other",
@@ -82,6 +93,9 @@ mod tests {
             ("a%2Fcontext/turns", Some(("a/context", SessionOp::Turns))),
             ("%C3%B6%20x", Some(("ö x", SessionOp::Whole))),
             ("context", Some(("context", SessionOp::Whole))),
+            ("a:b/subagents", Some(("a:b", SessionOp::Subagents))),
+            ("a/b/subagents/agent%3Ax", Some(("a/b", SessionOp::Subagent("agent:x".into())))),
+            ("/subagents/x", None),
             ("", None),
             ("/context", None),
             ("%", None),
@@ -91,7 +105,7 @@ mod tests {
         ];
         for (rest, expected) in rows {
             let found = session(rest);
-            assert_eq!(found.as_ref().map(|(key, op)| (key.as_str(), *op)), expected, "{rest}");
+            assert_eq!(found.as_ref().map(|(key, op)| (key.as_str(), op.clone())), expected, "{rest}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::body;
 use super::paths::{self, SessionOp};
-use super::{Api, ApiError};
+use super::{Api, ApiError, subagents};
 use crate::transcript::{Entry, EntryBody, EntryId, SessionRecord, Store, StoreError};
 use crate::turn::{CompactReport, ContextReport, RepairAction, RepairRequest};
 use axum::Json;
@@ -59,7 +59,7 @@ pub(super) async fn one(
     let Some((key, op)) = paths::session(rest) else {
         return Err(ApiError::NoRoute { path: uri.path().to_owned() });
     };
-    let answer = match (op, method.as_str()) {
+    let answer = match (&op, method.as_str()) {
         (SessionOp::Whole, "GET" | "HEAD") => show(&api, key, &page).await?,
         (SessionOp::Whole, "DELETE") => {
             let report = api.gateway.turns.delete(&key).await?;
@@ -96,8 +96,13 @@ pub(super) async fn one(
             serde_json::to_value(report)
                 .map_err(|cause| ApiError::Internal(format!("the repair cannot be shown: {cause}")))?
         }
+        (SessionOp::Subagents, "GET" | "HEAD") => subagents::list(&api, &key).await?,
+        (SessionOp::Subagents, "POST") => subagents::spawn(&api, &key, &headers, body).await?,
+        (SessionOp::Subagent(child), "DELETE") => subagents::end(&api, &key, child).await?,
         (op, _) => {
             let allow = match op {
+                SessionOp::Subagents => "GET, HEAD, POST",
+                SessionOp::Subagent(_) => "DELETE",
                 SessionOp::Whole => "GET, HEAD, DELETE",
                 SessionOp::Compact | SessionOp::Reset | SessionOp::Repair => "POST",
                 SessionOp::Context | SessionOp::Turns => "GET, HEAD",

@@ -227,6 +227,17 @@ pub enum SessionsCommand {
     },
     /// Show what waits or is blocked on its way to an engine, and settle it
     Repair(RepairArgs),
+    /// List the subagents of a session: what became of them, and what they used up
+    Subagents {
+        /// Key of the session
+        #[arg(value_name = "KEY")]
+        key: String,
+        /// End this subagent first, and delete its session
+        #[arg(long, value_name = "CHILD")]
+        end: Option<String>,
+    },
+    /// Give a task to a subagent of a session, and print its result
+    Spawn(SpawnArgs),
 }
 
 /// `sessions repair`.
@@ -253,6 +264,47 @@ pub struct RepairArgs {
     /// Show what would be done, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// `sessions spawn`.
+#[derive(Debug, Args)]
+pub struct SpawnArgs {
+    /// Key of the parent's session
+    #[arg(value_name = "KEY")]
+    pub key: String,
+    /// Begin with the parent's history, not with the task only
+    #[arg(long)]
+    pub fork: bool,
+    /// Leave the engine's preparation out
+    #[arg(long, conflicts_with = "fork")]
+    pub light: bool,
+    /// Do not wait for the result; needs a running gateway
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Agent of the subagent [default: the parent's]
+    #[arg(long, value_name = "ID")]
+    pub agent: Option<String>,
+    /// Name for people
+    #[arg(long, value_name = "NAME")]
+    pub label: Option<String>,
+    /// Time to live in ms [default: [subagents] ttl]
+    #[arg(long, value_name = "MS")]
+    pub ttl_ms: Option<u64>,
+    /// Most model calls
+    #[arg(long, value_name = "N")]
+    pub max_turns: Option<u64>,
+    /// Most tool calls
+    #[arg(long, value_name = "N")]
+    pub max_tool_calls: Option<u64>,
+    /// Most tokens of all model calls
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
+    /// Longest time to the result, in ms
+    #[arg(long, value_name = "MS")]
+    pub time_ms: Option<u64>,
+    /// The task
+    #[arg(value_name = "TEXT", required = true)]
+    pub text: Vec<String>,
 }
 
 #[cfg(test)]

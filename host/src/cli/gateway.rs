@@ -49,6 +49,7 @@ async fn serve(context: &Context, gateway: &Arc<Gateway>, signals: &mut Signals)
     let stop = CancellationToken::new();
     let server = api::serve(api, listener, stop.clone().cancelled_owned());
     let mut server = std::pin::pin!(server);
+    gateway.turns.tend_subagents();
     greet(context, gateway, address);
     let ended = tokio::select! {
         () = signals.next() => None,

@@ -22,6 +22,7 @@ mod running;
 mod say;
 mod sessions;
 mod sse;
+mod subagents;
 mod turn;
 
 pub use args::*;

@@ -104,6 +104,16 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("tools.timeout_ms", tools.timeout_ms, millis),
     setting!("memory.citations", memory.citations, one_of, &CITATIONS),
     setting!("memory.section_tokens", memory.section_tokens, number, 0),
+    setting!("subagents.enabled", subagents.enabled, boolean),
+    setting!("subagents.tool", subagents.tool, boolean),
+    setting!("subagents.max_depth", subagents.max_depth, number, 1),
+    setting!("subagents.max_children", subagents.max_children, number, 1),
+    setting!("subagents.ttl", subagents.ttl_ms, span, 1),
+    setting!("subagents.fork_max_tokens", subagents.fork_max_tokens, number, 0),
+    setting!("subagents.max_turns", subagents.max_turns, number, 0),
+    setting!("subagents.max_tool_calls", subagents.max_tool_calls, number, 0),
+    setting!("subagents.max_tokens", subagents.max_tokens, number, 0),
+    setting!("subagents.time", subagents.time_ms, span, 0),
 ];
 
 /// What has a deadline of its own: every hook of an engine or a memory provider, and the two stages that run a library's code

@@ -25,6 +25,8 @@ pub struct Config {
     pub tools: ToolsConfig,
     /// `[memory]`.
     pub memory: MemoryConfig,
+    /// `[subagents]`.
+    pub subagents: SubagentsConfig,
     /// `[agents.ID]`.
     pub agents: BTreeMap<String, AgentConfig>,
 }
@@ -248,6 +250,31 @@ pub struct MemoryConfig {
     pub section_tokens: u64,
 }
 
+/// `[subagents]`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SubagentsConfig {
+    /// False refuses every spawn.
+    pub enabled: bool,
+    /// True offers the model the tool `spawn_subagent`.
+    pub tool: bool,
+    /// Deepest child: 1 lets only sessions spawn that are no children themselves.
+    pub max_depth: u32,
+    /// Most children of one session that run at once.
+    pub max_children: usize,
+    /// Life of a child whose spawn names none, in ms.
+    pub ttl_ms: u64,
+    /// Largest history, in tokens, that a fork takes over; beyond it the child begins isolated.
+    pub fork_max_tokens: u64,
+    /// Most model calls of a child whose spawn names no budget; 0 is no bound, here and below.
+    pub max_turns: u64,
+    /// Most tool calls.
+    pub max_tool_calls: u64,
+    /// Most tokens of all model calls.
+    pub max_tokens: u64,
+    /// Longest time from start to answer, in ms.
+    pub time_ms: u64,
+}
+
 /// `[agents.ID]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Default)]
 pub struct AgentConfig {
@@ -329,6 +356,18 @@ impl Config {
             pruning: PruningConfig { enabled: true, ttl_ms: 300_000 },
             tools: ToolsConfig { max_calls: 32, timeout_ms: 120_000 },
             memory: MemoryConfig { citations: Citations::Auto, section_tokens: 4_000 },
+            subagents: SubagentsConfig {
+                enabled: true,
+                tool: false,
+                max_depth: 2,
+                max_children: 8,
+                ttl_ms: 3_600_000,
+                fork_max_tokens: 100_000,
+                max_turns: 32,
+                max_tool_calls: 64,
+                max_tokens: 0,
+                time_ms: 600_000,
+            },
             agents: BTreeMap::new(),
             path,
         }

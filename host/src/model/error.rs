@@ -98,6 +98,9 @@ pub enum ModelError {
     /// The caller went away.
     #[error("the model call was cancelled")]
     Cancelled,
+    /// The caller may not call the model any more.
+    #[error("the budget is used up: {0}")]
+    Budget(String),
     /// The configuration of the model cannot be used.
     #[error("the model's configuration cannot be used: {0}")]
     Config(String),
@@ -137,6 +140,7 @@ impl ModelError {
             ModelError::BadRequest { said } if (400..500).contains(&said.status) => said.status,
             ModelError::BadRequest { .. } => 400,
             ModelError::Cancelled => 499,
+            ModelError::Budget(_) => 409,
             ModelError::Config(_) => 500,
         }
     }
@@ -167,6 +171,7 @@ impl ModelError {
             ModelError::Command { .. } => "model_command",
             ModelError::Protocol(_) => "model_protocol",
             ModelError::Cancelled => "cancelled",
+            ModelError::Budget(_) => "budget_exceeded",
             ModelError::Config(_) => "model_config",
         }
     }
@@ -204,6 +209,7 @@ impl Diagnostic for ModelError {
             ModelError::Config(_) => "CE509",
             ModelError::ThreadLost { .. } => "CE510",
             ModelError::Command { .. } => "CE511",
+            ModelError::Budget(_) => "CE512",
         }
     }
 

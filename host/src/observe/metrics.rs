@@ -68,6 +68,8 @@ pub struct Metrics {
     maintenance_seconds: Histogram,
     maintenance_queued: Gauge,
     maintenance_running: Gauge,
+    subagents: Counters<2>,
+    subagents_running: Gauge,
     waiting: Gauge,
     running: Gauge,
     store: [Counter; 5],
@@ -115,6 +117,8 @@ impl Metrics {
             maintenance_seconds: long(),
             maintenance_queued: Gauge::default(),
             maintenance_running: Gauge::default(),
+            subagents: Family::default(),
+            subagents_running: Gauge::default(),
             waiting: Gauge::default(),
             running: Gauge::default(),
             store: Default::default(),
@@ -161,6 +165,8 @@ impl Metrics {
         );
         r.register("maintenance_queued", "Sessions that wait for a background run", self.maintenance_queued.clone());
         r.register("maintenance_running", "Background runs", self.maintenance_running.clone());
+        r.register("subagents", "Subagents, by how they began and what became of them", self.subagents.clone());
+        r.register("subagents_running", "Subagents that run", self.subagents_running.clone());
         r.register("turns_waiting", "Turns that wait for their session", self.waiting.clone());
         r.register("turns_running", "Turns that run", self.running.clone());
         for ((name, help), counter) in STORE.iter().zip(&self.store) {
@@ -256,6 +262,17 @@ impl Metrics {
     pub fn set_maintenance(&self, queued: usize, running: usize) {
         self.maintenance_queued.set(i64::try_from(queued).unwrap_or(i64::MAX));
         self.maintenance_running.set(i64::try_from(running).unwrap_or(i64::MAX));
+    }
+
+    /// A child of a session ended, or was not started; `mode` is "isolated" or "fork", `outcome` is "refused" or the reason of
+    /// its end.
+    pub fn subagent(&self, mode: &'static str, outcome: &'static str) {
+        self.subagents.get_or_create(&[("mode", mode.into()), ("outcome", outcome.into())]).inc();
+    }
+
+    /// Counts a child as running until the guard is dropped.
+    pub fn subagent_running(&self) -> InFlight {
+        InFlight::new(&self.subagents_running)
     }
 
     /// Counts a turn as waiting for its session until the guard is dropped.

@@ -23,6 +23,7 @@ pub mod reconcile;
 mod session;
 pub mod sqlite;
 mod store;
+mod subagent;
 
 pub use branch::Branch;
 pub use hot::{Extra, HotGuard, HotHandle, HotSession, HotSessions};
@@ -30,3 +31,4 @@ pub use message::*;
 pub use session::agent_of_key;
 pub use sqlite::{open, open_existing};
 pub use store::*;
+pub use subagent::*;

@@ -1,6 +1,6 @@
 //! The store trait: what the gateway needs of a backend, and what a backend must promise.
 
-use super::Message;
+use super::{Message, SubagentRecord};
 use crate::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -241,6 +241,10 @@ pub enum Write {
         /// Scope.
         scope: EngineScope,
     },
+    /// Inserts a child of a session by its key, or merges what is new of it: see [`SubagentRecord::merge`].
+    Subagent(Box<SubagentRecord>),
+    /// Forgets a child.
+    SubagentForget(String),
     /// Removes a session with everything that hangs on it. It is gone at once; the space that a large one took is freed later,
     /// in parts, between other writes.
     DeleteSession {
@@ -472,6 +476,12 @@ pub trait Store: Send + Sync + 'static {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<EnginePairs, StoreError>;
+    /// A child of a session, by the key of the child.
+    fn subagent(&self, child: &str) -> Result<Option<SubagentRecord>, StoreError>;
+    /// The children of a session, oldest first; all of them, or those whose parent has not got what became of them.
+    fn subagents(&self, parent: &str, waiting: bool) -> Result<Vec<SubagentRecord>, StoreError>;
+    /// The children, of all sessions, with which something is left to do at a time.
+    fn subagents_due(&self, now_ms: i64) -> Result<Vec<SubagentRecord>, StoreError>;
     /// Counters since the store was opened.
     fn stats(&self) -> StoreStats {
         StoreStats::default()

@@ -5,6 +5,7 @@ use super::agents::AgentRoom;
 use super::house::House;
 use super::offer::close_row;
 use super::session::{Session, State, is_role};
+use super::subagents;
 use crate::transcript::reconcile::reconcile;
 use crate::transcript::{
     Ack, Entry, EntryBody, EntryId, Message, OutboxRow, OutboxState, Role, Submission, TurnRecord, Write, stored_flags,
@@ -52,6 +53,7 @@ impl House {
         let (branch_at, append_from) = self.place(&state, &admission);
         let times = admission.times_ms.into_iter().chain(std::iter::repeat(None));
         let new = admission.messages.into_iter().zip(times).skip(append_from);
+        let mut heard = subagents::notes_behind(&state, branch_at);
         let mut moved = Vec::new();
         state.cut_behind(branch_at, &mut moved)?;
         let mut head_pending = !moved.is_empty();
@@ -61,6 +63,10 @@ impl House {
             if head_pending {
                 writes.append(&mut moved);
                 head_pending = false;
+            }
+            if first_new.is_none() && message.role == Role::User {
+                let heard = std::mem::take(&mut heard);
+                subagents::place_notes(self, &session.agent, &mut state, heard, now, &mut writes)?;
             }
             let entry = self.entry(&session.agent, &mut state, message, time_ms.unwrap_or(now), admission.heartbeat);
             first_new.get_or_insert(entry.id);

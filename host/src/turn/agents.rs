@@ -65,6 +65,18 @@ impl AgentRooms {
 }
 
 impl AgentRoom {
+    /// The same room with another model in the place of its own, of which everything else holds as well.
+    pub(super) fn with_model(&self, model: Arc<dyn Model>) -> AgentRoom {
+        AgentRoom {
+            model,
+            info: self.info.clone(),
+            counter: self.counter.clone(),
+            compaction: self.compaction.clone(),
+            pruning: self.pruning.clone(),
+            counted: Mutex::default(),
+        }
+    }
+
     /// Who writes summaries: the model, under the name that the session asked for last, or nobody.
     pub(super) fn summarizer(&self, model_name: Option<String>) -> Box<dyn Summarizer> {
         if self.info.has_llm {

@@ -11,6 +11,7 @@ use super::outlet::{Head, Outlet};
 use super::replay_answer::{self, chunks_of, stored_answer};
 use super::run::{Cancel, Notes, TurnRun, warn_of_passed};
 use super::services::TurnServices;
+use super::subagents;
 use super::tools::Toolbox;
 use super::{TurnBody, TurnError, TurnReply, TurnRequest, TurnStream};
 use crate::model::{ModelError, ModelReply, ModelRequest};
@@ -48,6 +49,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
             let waiting = house.metrics.as_ref().map(|metrics| metrics.waiting());
             let lane = cancel.unless_fired(house.lanes.enter(key)).await??;
             drop(waiting);
+            subagents::open_to(house, key, request.idempotency_key.as_deref()).await?;
             (Some(lane), house.open(key, true).await?)
         }
     };
@@ -67,12 +69,13 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
     let lease = house.slot.lease(&LeaseRequest::turn(agent, !ephemeral)).map_err(TurnError::Slot)?;
     warn_of_passed(&lease, session.key.as_deref());
     cancel.check()?;
+    let child = session.key.as_deref().and_then(|key| house.subagents.live(key));
     let mut run = TurnRun {
         services: TurnServices::new(house.clone(), session.clone()),
         system_tokens: session.agent.system_tokens(&incoming.system),
         tool_tokens: session.agent.tool_tokens(&request.params),
         house: house.clone(),
-        agent: session.agent.clone(),
+        agent: child.as_ref().map_or_else(|| session.agent.clone(), |child| child.room(&session.agent)),
         session,
         lease,
         cancel,
@@ -82,7 +85,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         params: request.params,
         heartbeat: request.heartbeat,
         idempotency_key: request.idempotency_key,
-        notes: Notes::default(),
+        notes: Notes { subagent: child.as_ref().map(|child| child.facts()), ..Notes::default() },
         host: HostRun::default(),
         started_ms,
         pressure: Pressure::default(),
@@ -104,6 +107,11 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         engine: run.lease.engine().id().to_owned(),
     };
     run.admitted = house.admit(&run.session, admission)?;
+    if let Some(child) = child {
+        // Whoever spawned it waits for this moment: from here on it runs, whatever happens.
+        run.admission_durable().await?;
+        child.admitted();
+    }
     Ok(Begun::Run(Box::new(run)))
 }
 

@@ -6,6 +6,7 @@ use super::house::House;
 use super::run::TurnRun;
 use super::session::Session;
 use super::settle::STORE_PATIENCE;
+use super::subagents;
 use crate::slot::{EngineRef, Hook, Lease};
 use crate::transcript::{SessionRow, StoreError, Submission, Write};
 use engine_abi::wire::session_end;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 pub(super) enum End {
     /// With everything that hangs on it.
     Deleted,
+    /// As deleted, since its time was over.
+    Expired,
     /// The key stays and begins anew; the old branch stays in the tree.
     Reset,
 }
@@ -26,6 +29,7 @@ impl End {
     fn code(self) -> u32 {
         match self {
             End::Deleted => session_end::DELETED,
+            End::Expired => session_end::EXPIRED,
             End::Reset => session_end::RESET,
         }
     }
@@ -54,8 +58,10 @@ pub struct ToldEngine {
 
 /// Ends a session. What engines keep of it is dropped, whether or not they could be told.
 pub(super) async fn end(house: &Arc<House>, key: &str, end: End) -> Result<EndReport, TurnError> {
+    subagents::stop_child(house, key).await?;
     let lane = house.lanes.enter(key).await?;
     let session = house.open(key, false).await?;
+    subagents::children_end(house, key).await?;
     let (row, generation) = {
         let state = session.state();
         (state.record().row, state.record().generation)
@@ -68,7 +74,7 @@ pub(super) async fn end(house: &Arc<House>, key: &str, end: End) -> Result<EndRe
     // What waits for a next turn of a session that is gone must not be written.
     session.state().extra.deferred.clear();
     match end {
-        End::Deleted => submit(house, row, Write::DeleteSession { session: row }).await?,
+        End::Deleted | End::Expired => submit(house, row, Write::DeleteSession { session: row }).await?,
         End::Reset => {
             submit(house, row, Write::ResetSession { session: row, generation: generation + 1 }).await?;
             // The lane is held until the last part is gone: no engine meets half of what it kept.
@@ -79,6 +85,9 @@ pub(super) async fn end(house: &Arc<House>, key: &str, end: End) -> Result<EndRe
     }
     house.hot.forget(key);
     drop(lane);
+    if end != End::Reset {
+        subagents::forget(house, key).await?;
+    }
     Ok(EndReport { key: key.to_owned(), engines })
 }
 

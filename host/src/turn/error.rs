@@ -1,5 +1,6 @@
 //! Why a turn was refused, or ended without an answer.
 
+use super::subagents::SubagentError;
 use crate::diagnostic::Diagnostic;
 use crate::model::ModelError;
 use crate::slot::SlotError;
@@ -70,6 +71,9 @@ pub enum TurnError {
         /// Why.
         reason: String,
     },
+    /// A child of the session could not be started, or is not to be had.
+    #[error(transparent)]
+    Subagent(#[from] SubagentError),
     /// The store failed; the turn is not acknowledged.
     #[error("the transcript could not be kept")]
     Store(#[from] StoreError),
@@ -100,6 +104,7 @@ impl TurnError {
             TurnError::Look { .. } => 409,
             TurnError::Cancelled => 499,
             TurnError::Slot(error) => error.http_status(),
+            TurnError::Subagent(error) => error.http_status(),
             TurnError::Model(error) => error.http_status(),
             TurnError::Compaction { .. } | TurnError::Store(_) | TurnError::Internal { .. } => 500,
         }
@@ -121,6 +126,7 @@ impl Diagnostic for TurnError {
             TurnError::Look { .. } => "CE619",
             // The room below knows best.
             TurnError::Slot(error) => error.code(),
+            TurnError::Subagent(error) => error.code(),
             TurnError::Model(error) => error.code(),
             TurnError::Store(error) => error.code(),
         }
@@ -142,6 +148,7 @@ impl Diagnostic for TurnError {
                     .into(),
             ),
             TurnError::Slot(error) => error.hint(),
+            TurnError::Subagent(error) => error.hint(),
             TurnError::Model(error) => error.hint(),
             TurnError::Store(error) => error.hint(),
             _ => None,

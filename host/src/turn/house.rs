@@ -12,7 +12,7 @@ use crate::memory::MemoryRoom;
 use crate::model::Models;
 use crate::observe::Metrics;
 use crate::slot::Slot;
-use crate::transcript::{HotSessions, Store};
+use crate::transcript::{HotSessions, Store, SubagentRecord};
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,6 +51,8 @@ pub(super) struct House {
     pub(super) metrics: Option<Arc<Metrics>>,
     /// Times of what is said.
     pub(super) clock: Clock,
+    /// Children that run.
+    pub(super) subagents: super::subagents::Subagents,
 }
 
 impl House {
@@ -75,6 +77,7 @@ impl House {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             clock: Clock::wall(),
+            subagents: super::subagents::Subagents::default(),
             metrics,
             memory: Arc::new(MemoryRoom::new(slot.clone(), provider_services, config.memory.clone())),
             agents: AgentRooms::new(&config, models),
@@ -88,6 +91,13 @@ impl House {
     /// The room of an agent: its own where the configuration has one, else the gateway's.
     pub(super) fn agent(&self, name: &str) -> Arc<AgentRoom> {
         self.agents.of(name)
+    }
+
+    /// A child began, ended, or was refused.
+    pub(super) fn count_subagent(&self, record: &SubagentRecord, outcome: &'static str) {
+        if let Some(metrics) = &self.metrics {
+            metrics.subagent(if record.fork { "fork" } else { "isolated" }, outcome);
+        }
     }
 
     /// Spawns a turn, unless the gateway stops.

@@ -52,6 +52,7 @@ mod services;
 mod session;
 mod settings;
 mod settle;
+mod subagents;
 mod tools;
 mod turns;
 mod written;
@@ -66,6 +67,7 @@ pub use error::TurnError;
 pub use maintenance::{LastRun, MaintenanceState, MaintenanceStatus};
 pub use repair::{RepairAction, RepairOutcome, RepairReport, RepairRequest, RepairRow};
 pub use request::{CompactReport, HistoryMode, TurnBody, TurnFacts, TurnReply, TurnRequest, TurnStream};
+pub use subagents::{SpawnBudgets, SpawnMode, SpawnRequest, SubagentError, SubagentReport};
 
 pub use turns::{TurnRow, TurnTokens, TurnsPage};
 
@@ -239,6 +241,55 @@ impl Turns {
         let house = self.house.clone();
         let key = key.to_owned();
         self.house.finish(async move { repair::repair(&house, &key, request).await }).await
+    }
+
+    /// Starts a child of a session. With [`SpawnRequest::wait`] it answers when the child has ended; a caller that goes away
+    /// before does not end it, and the parent hears the result at its next turn.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`], [`TurnError::Subagent`], or that the host lacks what an engine requires: nothing was started.
+    pub async fn spawn_subagent(&self, parent: &str, ask: SpawnRequest) -> Result<SubagentReport, TurnError> {
+        let (house, key) = (self.house.clone(), parent.to_owned());
+        let spawned = self
+            .house
+            .finish(async move {
+                let lane = house.lanes.enter(&key).await?;
+                let session = house.open(&key, false).await?;
+                subagents::spawn(&house, session, Some(lane), ask).await
+            })
+            .await?;
+        match spawned.outcome {
+            // Bounded by the child's time to live.
+            Some(outcome) => outcome.await.map_err(|_| TurnError::Draining),
+            None => Ok(spawned.report),
+        }
+    }
+
+    /// The children of a session, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError::NoSession`], or that the store failed.
+    pub async fn subagents(&self, parent: &str) -> Result<Vec<SubagentReport>, TurnError> {
+        subagents::list(&self.house, parent).await
+    }
+
+    /// Ends a child, if it runs, and deletes its session.
+    ///
+    /// # Errors
+    ///
+    /// [`SubagentError::Unknown`], or that the store failed.
+    pub async fn end_subagent(&self, parent: &str, child: &str) -> Result<SubagentReport, TurnError> {
+        let house = self.house.clone();
+        let (parent, child) = (parent.to_owned(), child.to_owned());
+        self.house.finish(async move { subagents::end_one(&house, &parent, &child).await }).await
+    }
+
+    /// Looks after the children of earlier processes, at once, and after those that grow too old, until the gateway stops. For
+    /// the one process that serves; a command that only looks leaves them alone.
+    pub fn tend_subagents(&self) {
+        subagents::start_sweeping(&self.house);
     }
 
     /// Turns and operations that run now.

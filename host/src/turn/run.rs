@@ -78,6 +78,9 @@ impl Cancel {
 /// What happened on the way, for the turn record.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Notes {
+    /// What it is a child of, when the session is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) subagent: Option<Value>,
     /// Hooks that failed, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) failures: Vec<Value>,

@@ -48,6 +48,8 @@ pub(super) struct Memory {
     pub(super) deferred: Vec<Write>,
     /// What a host that keeps the conversation has of it; `None` until it was read.
     pub(super) host_note: Option<Option<HostNote>>,
+    /// What children of the session have to say at its next turn.
+    pub(super) notes: super::subagents::Notes,
     /// A proactive compaction is not tried again below this many tokens.
     pub(super) compaction_floor: u64,
     /// The last prompt, as it was sent.
@@ -75,6 +77,7 @@ impl Memory {
             model_name: None,
             deferred: Vec::new(),
             host_note: None,
+            notes: super::subagents::Notes::default(),
             compaction_floor: 0,
             written: Written::default(),
             boundaries: Vec::new(),
@@ -212,6 +215,9 @@ impl State<'_> {
             let row = self.record().row;
             self.extra.handed = store.handed(row)?.into_iter().collect();
             self.take_up_rows(store.outbox(Some(row))?);
+            for child in store.subagents(&self.record().key.clone(), true)? {
+                self.extra.notes.add(child);
+            }
         }
         // The time of the last answer stands for that of the last call, which is not stored.
         self.extra.last_call_ms =

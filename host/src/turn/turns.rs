@@ -80,6 +80,9 @@ pub struct TurnRow {
     /// What the engine that only watches would have shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shadow: Option<Value>,
+    /// What it is a child of, when its session is a subagent: `parent`, `depth`, `mode`, `label`, `attempt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subagent: Option<Value>,
 }
 
 /// Tokens of a turn.
@@ -127,6 +130,7 @@ impl From<TurnRecord> for TurnRow {
             finish_reason: text(take("/finish_reason")),
             error: text(take("/error")),
             shadow: take("/shadow"),
+            subagent: take("/notes/subagent"),
             turn_id: record.turn_id,
             started_ms: record.started_ms,
             ended_ms: record.ended_ms,

@@ -11,6 +11,7 @@ use crate::cli::door::segment;
 use crate::cli::error::{CliError, Verdict};
 use crate::cli::out::{Cell, Out, Tone, count, moment, short};
 use crate::cli::repair;
+use crate::cli::subagents;
 use serde_json::{Value, json};
 
 /// Longest text of a row, in characters.
@@ -26,12 +27,15 @@ pub(in crate::cli) async fn run(context: &Context, command: SessionsCommand) -> 
         SessionsCommand::List { .. }
         | SessionsCommand::Show { .. }
         | SessionsCommand::Turns { .. }
-        | SessionsCommand::Repair(_) => context.open_store().await?,
+        | SessionsCommand::Repair(_)
+        | SessionsCommand::Subagents { end: None, .. } => context.open_store().await?,
         // Engines are asked, or told.
         SessionsCommand::Context { .. }
         | SessionsCommand::Compact { .. }
         | SessionsCommand::Reset { .. }
-        | SessionsCommand::Delete { .. } => Some(context.open().await?),
+        | SessionsCommand::Delete { .. }
+        | SessionsCommand::Subagents { .. }
+        | SessionsCommand::Spawn(_) => Some(context.open().await?),
     };
     let Some(house) = house else { return nothing_stored(&out, &command) };
     let outcome = match &command {
@@ -47,6 +51,15 @@ pub(in crate::cli) async fn run(context: &Context, command: SessionsCommand) -> 
         SessionsCommand::Delete { key } => delete(&out, &house, key).await,
         SessionsCommand::Compact { key, focus } => compact(&out, &house, key, focus.as_deref()).await,
         SessionsCommand::Repair(_) => Ok(()),
+        SessionsCommand::Subagents { key, end } => subagents::list(&out, &house, key, end.as_deref()).await,
+        SessionsCommand::Spawn(args) => match subagents::spawn(&out, &house, args, context.running().is_some()).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                house.close().await;
+                return Ok(Verdict::Degraded);
+            }
+            Err(error) => Err(error),
+        },
     };
     house.close().await;
     outcome.map(|()| Verdict::Well)
@@ -54,7 +67,7 @@ pub(in crate::cli) async fn run(context: &Context, command: SessionsCommand) -> 
 
 fn nothing_stored(out: &Out, command: &SessionsCommand) -> Result<Verdict, CliError> {
     match command {
-        SessionsCommand::Show { key } | SessionsCommand::Turns { key, .. } => {
+        SessionsCommand::Show { key } | SessionsCommand::Turns { key, .. } | SessionsCommand::Subagents { key, .. } => {
             Err(CliError::Unknown { what: "session", name: key.clone(), near: None })
         }
         _ => {
@@ -175,14 +188,14 @@ async fn compact(out: &Out, house: &House<'_>, key: &str, focus: Option<&str>) -
     Ok(())
 }
 
-fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+pub(super) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn number(value: &Value, name: &str) -> u64 {
+pub(super) fn number(value: &Value, name: &str) -> u64 {
     value.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-fn array<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+pub(super) fn array<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }

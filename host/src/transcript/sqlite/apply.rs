@@ -1,7 +1,7 @@
 //! One submission, applied inside the writer's transaction.
 
 use super::purge::What;
-use super::{backend, codec, engine, purge};
+use super::{backend, codec, engine, purge, subagents};
 use crate::transcript::{
     BlockedReason, Entry, LeaseToken, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError, Submission,
     TurnRecord, Write,
@@ -80,6 +80,8 @@ fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken
         }
         Write::EngineBatch { engine, scope, ops } => engine::batch(conn, engine, *scope, ops),
         Write::EngineDropScope { engine, scope } => engine::drop_scope(conn, engine.as_deref(), *scope),
+        Write::Subagent(record) => subagents::put(conn, record),
+        Write::SubagentForget(child) => subagents::forget(conn, child),
         Write::DeleteSession { session } => delete_session(conn, *session),
         Write::ResetSession { session, generation } => reset_session(conn, *session, *generation),
         Write::DropScopePart { session } => purge::part(conn, *session, What::Scope).map(|_| ()),
@@ -212,6 +214,7 @@ fn turn(conn: &Connection, record: &TurnRecord) -> Result<(), StoreError> {
 fn delete_session(conn: &Connection, session: SessionRow) -> Result<(), StoreError> {
     let row = session as i64;
     forget_handing_over(conn, row)?;
+    subagents::forget_children(conn, row)?;
     one(run(conn, "DELETE FROM sessions WHERE row = ?1", [row])?, "session")?;
     // Of a small session that is all; of a large one the writer takes the rest away later.
     purge::part(conn, session, What::Session).map(|_| ())

@@ -9,6 +9,7 @@
 //! | [`apply`] | one submission inside a transaction; the fence of leases |
 //! | [`engine`] | the engines' keys and values |
 //! | [`purge`] | what a deleted session leaves, taken away in parts |
+//! | [`subagents`] | the children of sessions |
 //! | [`checkpoint`] | copying the log off the reply path |
 //! | [`reader`] | the pool and the queries |
 //! | [`codec`] | an entry's body in its row |
@@ -25,13 +26,14 @@ mod lock;
 mod purge;
 mod reader;
 mod schema;
+mod subagents;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 use super::{
     Ack, BlockedReason, EnginePairs, EngineScope, Entry, EntryId, LeaseToken, OutboxCount, OutboxRow, SessionRecord,
-    SessionRow, Store, StoreError, StoreStats, Submission, TurnRecord,
+    SessionRow, Store, StoreError, StoreStats, SubagentRecord, Submission, TurnRecord,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -224,6 +226,18 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<EnginePairs, StoreError> {
         self.readers.with(|conn| engine::scan(conn, engine, scope, prefix, after, limit))
+    }
+
+    fn subagent(&self, child: &str) -> Result<Option<SubagentRecord>, StoreError> {
+        self.readers.with(|conn| subagents::one(conn, child))
+    }
+
+    fn subagents(&self, parent: &str, waiting: bool) -> Result<Vec<SubagentRecord>, StoreError> {
+        self.readers.with(|conn| subagents::of_parent(conn, parent, waiting))
+    }
+
+    fn subagents_due(&self, now_ms: i64) -> Result<Vec<SubagentRecord>, StoreError> {
+        self.readers.with(|conn| subagents::due(conn, now_ms))
     }
 
     fn stats(&self) -> StoreStats {

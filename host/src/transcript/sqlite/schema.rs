@@ -16,6 +16,8 @@
 //!            attempted_ms ─ last_error ─ facts ─ created_ms      turns that an engine was not given yet
 //!  handed    (session, engine) PK ─ entry         last entry that an engine was given
 //!  engine_kv (scope, engine, key) PK ─ value      scope 0: the engine's own; else the row of a session
+//!  subagents child PK ─ parent ─ created_ms ─ open ─ due_ms ─ waiting ─ record     by keys of sessions, so that a child
+//!                                                outlives its session until everybody was told
 //! ```
 //!
 //! Entries lie in the order of their ids, whatever session they belong to, so that all appends of a group commit land on
@@ -30,7 +32,7 @@ use std::time::Duration;
 const APPLICATION_ID: i64 = 0x456e_6772;
 
 /// One step per format version; step `n` lifts format `n` to `n + 1`. A step that was released never changes.
-const STEPS: [&str; 2] = ["
+const STEPS: [&str; 3] = ["
     CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE sessions(
         row INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, agent TEXT NOT NULL,
@@ -72,6 +74,14 @@ const STEPS: [&str; 2] = ["
         FROM outbox_of_format_1 AS o JOIN sessions AS s ON s.row = o.session;
     DROP TABLE outbox_of_format_1;
     CREATE INDEX outbox_range ON outbox(session, first);
+",
+"
+    CREATE TABLE subagents(
+        child TEXT PRIMARY KEY, parent TEXT NOT NULL, created_ms INTEGER NOT NULL, open INTEGER NOT NULL, due_ms INTEGER,
+        waiting INTEGER NOT NULL, record TEXT NOT NULL) WITHOUT ROWID;
+    CREATE INDEX subagents_parent ON subagents(parent, created_ms);
+    CREATE INDEX subagents_open ON subagents(open) WHERE open = 1;
+    CREATE INDEX subagents_due ON subagents(due_ms) WHERE due_ms IS NOT NULL;
 "];
 
 /// Newest format that this gateway knows.

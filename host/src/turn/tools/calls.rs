@@ -13,6 +13,7 @@ use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// An outcome with its place among the calls, and how long it took.
 type Done = (usize, ToolOutput, Duration);
@@ -34,6 +35,7 @@ impl TurnRun {
         let most = self.house.config.tools.max_calls;
         let mut outputs: Vec<Option<(ToolOutput, Duration)>> = vec![None; calls.len()];
         let (mut engine_calls, mut gateway_calls) = (Vec::new(), Vec::new());
+        let engine_done = CancellationToken::new();
         for (at, call) in calls.iter().enumerate() {
             let refused = match self.tools.owner(&call.function.name) {
                 None => Some(self.no_such_tool(&call.function.name)),
@@ -47,7 +49,7 @@ impl TurnRun {
                         None
                     }
                     (Ok(arguments), By::Gateway(tool)) => {
-                        gateway_calls.push(self.gateway_call(at, call, arguments, tool));
+                        gateway_calls.push(self.gateway_call(at, call, arguments, tool, engine_done.clone()));
                         None
                     }
                 },
@@ -55,8 +57,10 @@ impl TurnRun {
             outputs[at] = refused.map(|output| (output, Duration::ZERO));
         }
         let run = &*self;
-        let (by_engine, by_gateway) =
-            tokio::join!(run.engine_calls(calls, &engine_calls), run.cancel.unless_fired(join_all(gateway_calls)));
+        let (by_engine, by_gateway) = tokio::join!(
+            run.engine_calls(calls, &engine_calls, engine_done.drop_guard()),
+            run.cancel.unless_fired(join_all(gateway_calls))
+        );
         for (at, output, took) in by_engine.done.into_iter().chain(by_gateway?) {
             outputs[at] = Some((output, took));
         }
@@ -79,7 +83,8 @@ impl TurnRun {
     }
 
     /// Calls of engines, one after the other; after a failure the rest of them is not made.
-    async fn engine_calls(&self, calls: &[ToolCall], owners: &[(usize, EngineRef)]) -> EngineDone {
+    /// `_done` is dropped when the last has come back.
+    async fn engine_calls(&self, calls: &[ToolCall], owners: &[(usize, EngineRef)], _done: DropGuard) -> EngineDone {
         let mut done = Vec::with_capacity(owners.len());
         let mut failure: Option<HookFailure> = None;
         for (at, engine) in owners {
@@ -119,6 +124,7 @@ impl TurnRun {
         call: &ToolCall,
         arguments: Map<String, Value>,
         tool: Arc<dyn GatewayTool>,
+        engine_done: CancellationToken,
     ) -> impl Future<Output = Done> + Send + use<> {
         let since = Instant::now();
         let patience = tool.deadline().unwrap_or(Duration::from_millis(self.house.config.tools.timeout_ms));
@@ -133,7 +139,12 @@ impl TurnRun {
             deadline: since + patience,
             cancel: self.cancel.flag(),
         };
-        let work = tokio::time::timeout(patience, tool.call(run));
+        let work = tokio::time::timeout(patience, async move {
+            if tool.calls_engine() {
+                engine_done.cancelled().await;
+            }
+            tool.call(run).await
+        });
         async move {
             let late = |_| error_text(format!("the tool took longer than {} ms", patience.as_millis()));
             (at, work.await.unwrap_or_else(late), since.elapsed())

@@ -42,6 +42,12 @@ pub(super) trait GatewayTool: Send + Sync {
     fn deadline(&self) -> Option<Duration> {
         None
     }
+
+    /// True when a call enters hooks of an engine for the turn's session: then it begins when the engine's own tools are done,
+    /// since an engine is never entered twice at once for one session.
+    fn calls_engine(&self) -> bool {
+        false
+    }
 }
 
 /// One call of a [`GatewayTool`], with what it may need of its turn.
@@ -67,8 +73,8 @@ pub(super) struct ToolRun {
 }
 
 /// The gateway's own tools for a turn. A room that brings one adds it here.
-fn gateway_tools(_run: &TurnRun) -> Vec<Arc<dyn GatewayTool>> {
-    Vec::new()
+fn gateway_tools(run: &TurnRun) -> Vec<Arc<dyn GatewayTool>> {
+    super::subagents::tool(run).into_iter().collect()
 }
 
 /// What a model reads of a call that went wrong.
