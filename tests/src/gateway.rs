@@ -60,6 +60,11 @@ impl Gateway {
         self.stderr.lock().expect("stderr").clone()
     }
 
+    /// What it writes to stderr, to be looked at after its end.
+    pub fn log(&self) -> Arc<Mutex<String>> {
+        Arc::clone(&self.stderr)
+    }
+
     /// True while it runs.
     pub fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))

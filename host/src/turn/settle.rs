@@ -231,7 +231,7 @@ impl TurnRun {
         }
         let maintains = engine.has(Hook::Maintain) && !broken("8.66");
         let background = engine.info().background_maintenance;
-        if !self.commit(offers, maintains && !background).await? {
+        if !self.commit(offers, maintains && (!background || broken("9.3"))).await? {
             return Ok(());
         }
         if maintains && background {

@@ -39,6 +39,9 @@ impl Limits {
 
     /// How long a call of `hook` may take.
     pub(crate) fn of(self, core: &EngineCore, hook: Hook) -> Duration {
+        if broken("9.1") && matches!(hook, Hook::CommitTurn | Hook::AfterTurn | Hook::IngestBatch | Hook::Ingest) {
+            return Duration::from_secs(3600);
+        }
         let own = self.instead.unwrap_or_else(|| core.deadline(hook));
         self.cap.map_or(own, |cap| cap.min(own))
     }

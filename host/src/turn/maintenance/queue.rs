@@ -159,8 +159,8 @@ impl Maintenance {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             limits: Background {
-                deadline: ms("background_maintain", DEADLINE_MS),
-                give_way: ms("give_way", GIVE_WAY_MS),
+                deadline: ms(if broken("8.79") { "" } else { "background_maintain" }, DEADLINE_MS),
+                give_way: if broken("9.2") { Duration::from_secs(3600) } else { ms("give_way", GIVE_WAY_MS) },
             },
         }
     }
@@ -183,7 +183,10 @@ impl Maintenance {
         params: Params,
     ) -> Result<(), Refused> {
         let Some(key) = session.key.clone() else { return Err(Refused::Ephemeral) };
-        let id: Id = (key, params.lease.engine().id().to_owned());
+        let mut id: Id = (key, params.lease.engine().id().to_owned());
+        if broken("8.72") || broken("9.4") {
+            id.1 = format!("{}#{:?}", id.1, std::time::Instant::now());
+        }
         let mut inner = self.inner();
         let refused = match inner.jobs.len() {
             _ if inner.draining && !broken("8.74") => Some(Refused::Draining),
@@ -210,7 +213,7 @@ impl Maintenance {
             Job { wanted: Wanted::default(), running: None, queued_ms: now_ms() }
         });
         job.wanted.set(kind, params);
-        if new || broken("8.72") {
+        if new {
             // Under the lock, so that a stop finds it either in the tracker or refused.
             self.tasks.spawn_on(work(house.clone(), id), &house.runtime);
         }
@@ -262,7 +265,10 @@ impl Maintenance {
 
     /// Waits until nothing of it is left, no longer than a run may take to give way.
     pub(in crate::turn) async fn ended(&self) {
-        let patience = self.limits.give_way + Duration::from_secs(1);
+        let patience = self.limits.give_way + Duration::from_secs(if broken("9.32") { 3600 } else { 1 });
+        if broken("8.73") {
+            return;
+        }
         if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
             tracing::warn!("maintenance did not end when it was cancelled");
         }

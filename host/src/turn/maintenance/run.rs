@@ -83,7 +83,7 @@ async fn one(
         Err(error) => return (Err(Failed::Skipped(error.to_string())), None, None),
     };
     let mut run = TurnRun::operation(house.clone(), session, params.lease.clone(), None);
-    run.background = Some(house.maintenance.limits);
+    run.background = (!broken("9.15")).then_some(house.maintenance.limits);
     run.heartbeat = params.heartbeat;
     (run.system_tokens, run.tool_tokens) = params.fixed_tokens;
     run.params.clone_from(&params.params);

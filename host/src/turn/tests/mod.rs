@@ -5,4 +5,5 @@ mod bench;
 mod conversation;
 mod engines;
 mod failures;
+mod maintenance;
 mod overflow;
