@@ -156,10 +156,14 @@ impl ApiError {
             // A turn's error says "the model did not answer"; what the model's error adds is what helps.
             None => std::iter::once(&report.message).chain(&report.causes).cloned().collect::<Vec<_>>().join(": "),
         };
-        let code = model.map_or(report.code, ModelError::kind);
+        let code = match self {
+            // What a client of this dialect looks for.
+            ApiError::Turn(TurnError::DoesNotFit { .. }) => "context_length_exceeded",
+            _ => model.map_or(report.code, ModelError::kind),
+        };
         let param = match self {
             ApiError::Invalid { param, .. } | ApiError::Turn(TurnError::Invalid { param, .. }) => param.clone(),
-            ApiError::Turn(TurnError::Overflow { .. }) => Some("messages".to_owned()),
+            ApiError::Turn(TurnError::Overflow { .. } | TurnError::DoesNotFit { .. }) => Some("messages".to_owned()),
             _ => None,
         };
         set_unless(&mut error, "message", message.into());

@@ -75,14 +75,13 @@ pub(super) async fn one(
         (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key, &page).await?,
         (SessionOp::Compact, "POST") => {
             let asked = body::optional_object(&headers, body, SMALL_BODY).await?;
-            let focus = match asked.get("focus") {
+            // The contract's own name for it is taken as well.
+            let focus = match asked.get("focus").or_else(|| asked.get("customInstructions")) {
                 None | Some(Value::Null) => None,
                 Some(Value::String(focus)) => Some(focus.clone()).filter(|focus| !focus.trim().is_empty()),
                 Some(_) => return Err(ApiError::invalid("focus is not a text", "focus")),
             };
             let report = api.gateway.turns.compact(&key, focus).await?;
-            let outcome = if report.compacted { "compacted" } else { "nothing" };
-            api.metrics.compaction(&report.engine, "manual", outcome);
             compacted(&report)
         }
         (SessionOp::Reset, "POST") => {
@@ -140,14 +139,18 @@ async fn show(api: &Api, key: String, page: &Page) -> Result<Value, ApiError> {
         let Some(record) = store.session(&wanted)? else { return Ok(None) };
         let heads = store.heads(record.row)?;
         let branch = if record.head == 0 { Vec::new() } else { store.branch(record.row, record.head)? };
-        Ok(Some((record, heads, branch)))
+        let former = crate::turn::former_ids(store, record.row)?;
+        Ok(Some((record, heads, branch, former)))
     })
     .await?;
-    let (record, heads, branch) = found.ok_or_else(|| unknown(&key))?;
+    let (record, heads, branch, former) = found.ok_or_else(|| unknown(&key))?;
     let end = before.map_or(branch.len(), |before| branch.partition_point(|entry| entry.id < before));
     let start = end.saturating_sub(limit);
     let mut shown = session(&record, &heads, &branch[start..end], start > 0);
     if let Value::Object(fields) = &mut shown {
+        if !former.is_empty() {
+            fields.insert("former_session_ids".into(), json!(former));
+        }
         if let Some(catch_up) = api.gateway.turns.catch_up(&record.key) {
             fields.insert("catchUp".into(), json!(catch_up));
         }
@@ -220,7 +223,8 @@ fn compacted(report: &CompactReport) -> Value {
     json!({
         "ok": report.ok, "compacted": report.compacted, "reason": report.reason, "engine": report.engine,
         "degraded": report.degraded, "tokensBefore": report.tokens_before, "tokensAfter": report.tokens_after,
-        "firstKeptEntryId": report.first_kept_entry_id, "summary": report.summary,
+        "firstKeptEntryId": report.first_kept_entry_id, "summary": report.summary, "method": report.method,
+        "sessionId": report.session_id, "successor": report.successor,
     })
 }
 

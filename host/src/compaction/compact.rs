@@ -1,12 +1,11 @@
 //! One compaction: plan, summarise, check. It stores nothing; whatever fails leaves the history as it was.
 
 use super::boundary::{summary_message, summary_text};
-use super::plan::{CutPlan, plan, reason};
+use super::plan::{CutPlan, plan, plan_at, reason};
 use super::summary::{
-    Extract, Identifiers, Limits, Parts, REQUEST, Summarizer, blocks, cleaned, compose, has_content, prompt, section,
-    shortened, without_host_sections,
+    Extract, Identifiers, Limits, Parts, REQUEST, Subject, Summarizer, compose, has_content, notes, section, shortened,
+    without_host_sections,
 };
-use super::trim::middle_cut;
 use super::view::View;
 use crate::diagnostic::Diagnostic;
 use crate::model::TokenCounter;
@@ -35,6 +34,11 @@ pub struct CompactInput {
     /// First row that stays in any case. `None`: the last request before `until` when it has no final answer; but where that
     /// leaves nothing to compact, its turn is split and the summary quotes the request.
     pub must_keep_from: Option<EntryId>,
+    /// A cut that was planned before and not carried out. Where it still serves it is taken again, so that what was written for
+    /// it is of use.
+    pub planned: Option<EntryId>,
+    /// An extract may take the place of a model's summary that failed. Otherwise the compaction fails then.
+    pub may_extract: bool,
     /// When the summary must be there.
     pub deadline: Instant,
 }
@@ -102,16 +106,24 @@ impl Diagnostic for CompactionError {
     }
 }
 
-/// Replaces the older part of the history by a summary.
-///
-/// The summary is written by `summarizer` when it is available, in parts where the source is longer than its window; when it
-/// fails, takes too long or says nothing, by the built-in extract. Either way it is smaller than what it replaces and within
-/// its cap, holds the exact identifiers of its source, newest first, as far as the cap goes, and is measured by `counter`.
+/// Replaces the older part of the history by a summary: [`cut`], then [`compact_at`].
 pub async fn compact(
     input: CompactInput,
     summarizer: &dyn Summarizer,
     counter: &TokenCounter,
 ) -> Result<Outcome, CompactionError> {
+    match cut(&input)? {
+        Ok(cut) => compact_at(input, cut, summarizer, counter).await,
+        Err(reason) => Ok(Outcome::Nothing { reason }),
+    }
+}
+
+/// Where the history would be cut, or the reason why not.
+///
+/// # Errors
+///
+/// That the input makes no sense, or that the deadline has passed.
+pub fn cut(input: &CompactInput) -> Result<Result<CutPlan, &'static str>, CompactionError> {
     let rows = input.view.len();
     if input.until > rows {
         return Err(CompactionError::Input { until: input.until, rows });
@@ -119,22 +131,37 @@ pub async fn compact(
     if Instant::now() >= input.deadline {
         return Err(CompactionError::Deadline);
     }
-    let (keep, must_keep) = (keep(&input), must_keep_from(&input));
-    let planned = match plan(&input.view, input.until, keep, must_keep) {
+    let (keep, must_keep) = (keep(input), must_keep_from(input));
+    if let Some(cut) = input.planned.and_then(|id| plan_at(&input.view, input.until, id, keep, must_keep)) {
+        return Ok(Ok(cut));
+    }
+    Ok(match plan(&input.view, input.until, keep, must_keep) {
         // The open request alone is in the way: its turn is split, and the summary quotes it.
         Err(_) if must_keep != input.must_keep_from => plan(&input.view, input.until, keep, input.must_keep_from),
         planned => planned,
-    };
-    let cut = match planned {
-        Ok(cut) => cut,
-        Err(reason) => return Ok(Outcome::Nothing { reason }),
-    };
+    })
+}
+
+/// Replaces what is before the cut by a summary.
+///
+/// The summary is written by `summarizer` when it is available, in parts where the source is longer than its window. When it
+/// fails, takes too long or says nothing, the compaction fails, or the built-in extract takes its place where the input allows
+/// it. Either way it is smaller than what it replaces and within its cap, holds the exact identifiers of its source, newest
+/// first, as far as the cap goes, and is measured by `counter`.
+pub async fn compact_at(
+    input: CompactInput,
+    cut: CutPlan,
+    summarizer: &dyn Summarizer,
+    counter: &TokenCounter,
+) -> Result<Outcome, CompactionError> {
+    let rows = input.view.len();
     let Some(limits) = limits(&input, &cut) else { return Ok(Outcome::Nothing { reason: reason::NO_GAIN }) };
-    let source = Source::read(&input, &cut).await?;
+    let source = Source::of(&input, &cut);
     let mut made = None;
     if summarizer.available() {
-        match written(&input, &cut, &source, limits, summarizer, counter).await {
+        match source.written(&input, limits, summarizer, counter).await {
             Ok(summary) => made = Some((summary, "model")),
+            Err(reason) if !input.may_extract => return Err(CompactionError::Summary(reason)),
             Err(reason) => tracing::warn!(%reason, "the model's summary cannot be used, an extract takes its place"),
         }
     }
@@ -185,8 +212,9 @@ fn limits(input: &CompactInput, cut: &CutPlan) -> Option<Limits> {
 
 /// What is summarised.
 struct Source {
-    identifiers: Arc<Identifiers>,
-    extract: Arc<Extract>,
+    view: Arc<View>,
+    /// Rows before the cut.
+    end: usize,
     /// Text of the request whose turn is split.
     request: Option<String>,
     /// Half of what is replaced: an extract that is longer than this is no summary.
@@ -194,31 +222,61 @@ struct Source {
 }
 
 impl Source {
-    /// Reads the source; a long one takes milliseconds, so it is read off the async threads.
-    async fn read(input: &CompactInput, cut: &CutPlan) -> Result<Source, CompactionError> {
-        let view = Arc::clone(&input.view);
-        let range = 0..cut.index;
-        let request = cut.split_turn.then(|| request(&view, cut.index)).flatten();
-        let read = move || (Identifiers::of(&view, range.clone()), Extract::of(&view, range));
-        let (identifiers, extract) =
-            tokio::task::spawn_blocking(read).await.map_err(|error| CompactionError::Summary(error.to_string()))?;
-        Ok(Source {
-            identifiers: Arc::new(identifiers),
-            extract: Arc::new(extract),
-            request,
-            natural_tokens: (cut.replaced / 2).max(48),
-        })
+    fn of(input: &CompactInput, cut: &CutPlan) -> Source {
+        let request = cut.split_turn.then(|| request(&input.view, cut.index)).flatten();
+        Source { view: Arc::clone(&input.view), end: cut.index, request, natural_tokens: (cut.replaced / 2).max(48) }
+    }
+
+    /// A long source takes milliseconds, so it is read off the async threads.
+    fn identifiers(&self, limits: Limits) -> tokio::task::JoinHandle<Identifiers> {
+        let (view, end) = (Arc::clone(&self.view), self.end);
+        tokio::task::spawn_blocking(move || Identifiers::of(&view, 0..end, limits.chars))
     }
 
     async fn extracted(&self, limits: Limits, counter: &TokenCounter) -> Result<Option<String>, CompactionError> {
-        let (identifiers, extract) = (Arc::clone(&self.identifiers), Arc::clone(&self.extract));
+        let (view, end) = (Arc::clone(&self.view), self.end);
         let (request, natural, counter) = (self.request.clone(), self.natural_tokens, counter.clone());
         let write = move || {
+            let identifiers = Identifiers::of(&view, 0..end, limits.chars);
+            let extract = Extract::of(&view, 0..end);
             let body = |tokens: u64, chars: usize| extract.write(tokens.min(natural), chars, &counter);
             let parts = Parts { request: request.as_deref(), identifiers: &identifiers, body: &body };
             compose(&parts, limits, &counter)
         };
         tokio::task::spawn_blocking(write).await.map_err(|error| CompactionError::Summary(error.to_string()))
+    }
+
+    /// A summary by the model, completed and checked; the error says why it cannot be used.
+    async fn written(
+        &self,
+        input: &CompactInput,
+        limits: Limits,
+        summarizer: &dyn Summarizer,
+        counter: &TokenCounter,
+    ) -> Result<String, String> {
+        // The extract needs a moment of its own if this fails.
+        let left = input.deadline.saturating_duration_since(Instant::now());
+        let until = Instant::now() + left * 9 / 10;
+        let first = usize::from(self.view.is_summary(0));
+        let former = self.view.is_summary(0).then(|| self.view.bodies[0].text().into_owned());
+        let former = former.map(|shown| without_host_sections(summary_text(&shown))).filter(|notes| has_content(notes));
+        // As many as the cap on characters can hold, at a language's densest.
+        let most = limits.tokens.min(u64::try_from(limits.chars / 2).unwrap_or(u64::MAX));
+        let subject = Subject {
+            view: Arc::clone(&self.view),
+            range: first..self.end,
+            former,
+            focus: input.custom_instructions.clone(),
+            most,
+        };
+        let identifiers = self.identifiers(limits);
+        let notes = tokio::time::timeout_at(until.into(), notes(&subject, summarizer, counter))
+            .await
+            .map_err(|_| "it took too long".to_owned())??;
+        let identifiers = identifiers.await.map_err(|error| error.to_string())?;
+        let body = |tokens: u64, chars: usize| shortened(&notes, tokens, chars, counter);
+        let parts = Parts { request: self.request.as_deref(), identifiers: &identifiers, body: &body };
+        compose(&parts, limits, counter).ok_or_else(|| "it cannot be made small enough".to_owned())
     }
 }
 
@@ -236,69 +294,4 @@ fn request(view: &View, index: usize) -> Option<String> {
         .map(|body| body.text().into_owned())
         .collect();
     (!text.is_empty()).then(|| text.join("\n"))
-}
-
-/// A summary by the model, completed and checked; the error says why it cannot be used.
-async fn written(
-    input: &CompactInput,
-    cut: &CutPlan,
-    source: &Source,
-    limits: Limits,
-    summarizer: &dyn Summarizer,
-    counter: &TokenCounter,
-) -> Result<String, String> {
-    // The extract needs a moment of its own if this fails.
-    let left = input.deadline.saturating_duration_since(Instant::now());
-    let until = Instant::now() + left * 9 / 10;
-    let view = &input.view;
-    let first = usize::from(view.is_summary(0));
-    let former = view.is_summary(0).then(|| view.bodies[0].text().into_owned());
-    let mut notes = former.map(|shown| without_host_sections(summary_text(&shown))).filter(|notes| has_content(notes));
-    let window = summarizer.window().max(4_096);
-    let answer = limits.tokens.min(window / 4);
-    let room = (window - answer).saturating_sub(1_200).saturating_sub(answer) * 4 / 5;
-    for part in parts(blocks(view, first..cut.index), room.max(512), counter) {
-        let request = prompt(&part, notes.as_deref(), input.custom_instructions.as_deref(), answer);
-        let text = tokio::time::timeout_at(until.into(), summarizer.summarize(request))
-            .await
-            .map_err(|_| "it took too long".to_owned())?
-            .map_err(|error| error.to_string())?;
-        let text = without_host_sections(&cleaned(&text));
-        if !has_content(&text) {
-            return Err("it says nothing".into());
-        }
-        notes = Some(text);
-    }
-    let notes = notes.ok_or("there was nothing to write about")?;
-    let body = |tokens: u64, chars: usize| shortened(&notes, tokens, chars, counter);
-    let parts = Parts { request: source.request.as_deref(), identifiers: &source.identifiers, body: &body };
-    compose(&parts, limits, counter).ok_or_else(|| "it cannot be made small enough".to_owned())
-}
-
-/// Joins blocks to parts of at most `room` tokens. A block that is longer alone loses its middle.
-fn parts(blocks: Vec<String>, room: u64, counter: &TokenCounter) -> Vec<String> {
-    let mut parts: Vec<String> = Vec::new();
-    let mut size = u64::MAX;
-    for mut block in blocks {
-        let mut cost = counter.text(&block);
-        while cost > room {
-            let chars = block.chars().count();
-            block = middle_cut(
-                &block,
-                chars * usize::try_from(room * 9 / 10).unwrap_or(0) / usize::try_from(cost).unwrap_or(1),
-            );
-            cost = counter.text(&block);
-        }
-        match parts.last_mut() {
-            Some(part) if size.saturating_add(cost) <= room => {
-                part.push_str(&block);
-                size += cost;
-            }
-            _ => {
-                parts.push(block);
-                size = cost;
-            }
-        }
-    }
-    parts
 }

@@ -16,12 +16,13 @@ mod trim;
 mod view;
 
 pub use boundary::summary_message;
-pub use compact::{CompactInput, CompactionError, Outcome, compact};
+pub use compact::{CompactInput, CompactionError, Outcome, compact, compact_at, cut};
 pub use pairing::close_open_calls;
-pub use plan::{CutPlan, plan, reason};
+pub use plan::{CutPlan, plan, plan_at, reason};
 pub use projection::{Projection, ProjectionPolicy};
+pub use prune::pruned_because;
 pub use summary::{ModelSummarizer, NoModel, Summarizer, SummaryPrompt};
-pub use trim::trim_to_fit;
+pub use trim::{LONG_RESULT_CHARS, trim_to_fit};
 pub use view::{Attached, PromptItem, Sent, View, pairs_whole};
 
 #[cfg(test)]

@@ -82,6 +82,32 @@ pub fn plan(
     })
 }
 
+/// The cut before the row `id`, where it is clean and still leaves about what should stay: not less than half, and at most twice
+/// as much.
+pub fn plan_at(
+    view: &View,
+    until: usize,
+    id: EntryId,
+    keep_recent_tokens: u64,
+    must_keep_from: Option<EntryId>,
+) -> Option<CutPlan> {
+    let until = until.min(view.len());
+    let index = view.index_of(id)?;
+    let first = usize::from(view.is_summary(0));
+    let head = view.heads.get(index)?;
+    let clean = head.role == Role::Assistant.code() || head.flags & entry_flags::TURN_START != 0;
+    let kept = view.tokens(index..until);
+    let serves = kept >= keep_recent_tokens / 2 && kept <= keep_recent_tokens.saturating_mul(2);
+    let allowed = must_keep_from.is_none_or(|id| index <= view.index_from(id));
+    (clean && serves && allowed && index > first && index < until).then(|| CutPlan {
+        index,
+        first_kept: head.id,
+        split_turn: head.flags & entry_flags::TURN_START == 0 && head.role != Role::User.code(),
+        replaced: view.tokens(0..index),
+        kept,
+    })
+}
+
 /// A row at which a cut would be clean.
 struct Candidate {
     index: usize,

@@ -2,7 +2,7 @@
 
 use super::boundary::Boundary;
 use super::pairing::{self, Pairing, Place};
-use super::prune::Pruner;
+use super::prune::{Pruner, Work};
 use super::sanitize::{Shown, shown};
 use super::view::{Attached, View};
 use crate::config::PruningConfig;
@@ -10,7 +10,7 @@ use crate::model::TokenCounter;
 use crate::observe::broken;
 use crate::transcript::{Content, Entry, EntryBody, EntryId, Message, Role, stored_flags};
 use engine_abi::wire::{EntryHeadV1, entry_flags};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// What a projection may leave out.
@@ -98,8 +98,9 @@ impl Projection {
         self.tokens
     }
 
-    /// Shortens old tool results when the provider's cache is cold anyway: at `now_ms`, when the last model call started at
-    /// `last_call_ms` (`None`: not known, so the newest answer's time counts) and the model's window is `window` tokens.
+    /// Cuts results that are larger than their share of a window of `window` tokens, and shortens what is old when the
+    /// provider's cache is cold anyway: at `now_ms`, when the last model call started at `last_call_ms` (`None`: not known, so the
+    /// newest answer's time counts).
     ///
     /// Gives the newly frozen texts, which the caller stores; from now on this projection shows them, byte for byte.
     pub fn prune(
@@ -110,11 +111,28 @@ impl Projection {
         config: &PruningConfig,
     ) -> Vec<(EntryId, String)> {
         let Some(counter) = self.counter.clone() else { return Vec::new() };
-        if !self.pruner.due(&self.view, self.tokens, now_ms, last_call_ms, window, config) {
+        let due = self.pruner.due(&self.view, self.tokens, now_ms, last_call_ms, window, config);
+        if !due && !self.pruner.has_unseen() {
             return Vec::new();
         }
+        // The turn that runs, and the completed ones whose images stay.
+        let oldest = self.starts.len().checked_sub(config.keep_media_turns + 1);
+        let media_from = oldest.and_then(|at| self.starts.get(at)).copied().unwrap_or(0);
         let mut view = std::mem::take(&mut self.view);
-        let pruned = self.pruner.run(Arc::make_mut(&mut view), &mut self.tokens, window, &counter);
+        let mut work = Work {
+            view: Arc::make_mut(&mut view),
+            tokens: &mut self.tokens,
+            window,
+            media_from,
+            config,
+            counter: &counter,
+            frozen: BTreeMap::new(),
+        };
+        self.pruner.guard(&mut work);
+        if due {
+            self.pruner.run(&mut work);
+        }
+        let pruned: Vec<_> = work.frozen.into_iter().collect();
         self.view = view;
         for (id, text) in &pruned {
             self.frozen.insert(*id, text.clone());
@@ -241,12 +259,6 @@ impl Projection {
                     return;
                 }
             }
-            if let Some(text) = self.frozen.get(&entry.id).or_else(|| frozen.get(&entry.id)) {
-                body = Arc::new(with_text(&body, text));
-                flags |= entry_flags::PRUNED;
-                recount = true;
-            }
-            self.pruner.tool(row, &body, flags);
         } else {
             if let Some((owner, calls)) = self.pairing.close() {
                 for call in calls {
@@ -255,6 +267,14 @@ impl Projection {
             }
             self.pairing.calls(row, &body);
         }
+        if (body.role == Role::Tool || body.has_media())
+            && let Some(text) = self.frozen.get(&entry.id).or_else(|| frozen.get(&entry.id))
+        {
+            body = Arc::new(with_text(&body, text));
+            flags |= entry_flags::PRUNED;
+            recount = true;
+        }
+        self.pruner.added(row, &body, flags);
         if entry.flags & stored_flags::HEARTBEAT != 0 {
             flags |= entry_flags::HEARTBEAT;
         }

@@ -123,6 +123,19 @@ impl<'a> Given<'a> {
         }
     }
 
+    /// A share between 0 and 1.
+    pub(super) fn share(self) -> Read<f64> {
+        let share = match self.raw {
+            Raw::Toml(item) => item.as_float().or_else(|| item.as_integer().map(|whole| whole as f64)),
+            Raw::Text(text) => text.trim().parse::<f64>().ok(),
+        };
+        match share {
+            Some(share) if (0.0..=1.0).contains(&share) => Ok(share),
+            Some(share) => Err(Wrong::Value(format!("must be between 0 and 1, is {share}"))),
+            None => self.wrong("a number between 0 and 1"),
+        }
+    }
+
     /// Milliseconds: a whole number, or a span of time such as "10s". At least 1.
     pub(super) fn millis(self) -> Read<u64> {
         let span = match self.raw {

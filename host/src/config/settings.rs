@@ -100,6 +100,19 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("compaction.max_summary_chars", compaction.max_summary_chars, number, 200),
     setting!("pruning.enabled", pruning.enabled, boolean),
     setting!("pruning.ttl", pruning.ttl_ms, span, 0),
+    setting!("pruning.keepLastAssistants", pruning.keep_last_assistants, number, 0),
+    setting!("pruning.keepMediaTurns", pruning.keep_media_turns, number, 0),
+    setting!("pruning.softTrimRatio", pruning.soft_trim_ratio, share),
+    setting!("pruning.hardClearRatio", pruning.hard_clear_ratio, share),
+    setting!("pruning.minPrunableToolChars", pruning.min_prunable_tool_chars, number, 0),
+    setting!("pruning.maxResultChars", pruning.max_result_chars, number, 0),
+    setting!("pruning.softTrim.maxChars", pruning.soft_trim.max_chars, number, 1),
+    setting!("pruning.softTrim.headChars", pruning.soft_trim.head_chars, number, 0),
+    setting!("pruning.softTrim.tailChars", pruning.soft_trim.tail_chars, number, 0),
+    setting!("pruning.hardClear.enabled", pruning.hard_clear.enabled, boolean),
+    setting!("pruning.hardClear.placeholder", pruning.hard_clear.placeholder, text),
+    setting!("pruning.tools.allow", pruning.tools.allow, list),
+    setting!("pruning.tools.deny", pruning.tools.deny, list),
     setting!("tools.max_calls", tools.max_calls, number, 0),
     setting!("tools.timeout_ms", tools.timeout_ms, millis),
     setting!("memory.citations", memory.citations, one_of, &CITATIONS),
@@ -212,7 +225,7 @@ mod tests {
 
     #[test]
     fn sections_know_their_children() {
-        assert_eq!(children("pruning"), ["enabled", "ttl"]);
+        assert_eq!(children("pruning.softTrim"), ["maxChars", "headChars", "tailChars"]);
         assert!(children("plugins").contains(&"entries".to_owned()));
         assert!(children("").contains(&"agents".to_owned()));
         assert!(is_section("plugins.policy") && is_section("plugins.deadlines") && !is_section("plugins.dir"));

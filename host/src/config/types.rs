@@ -211,13 +211,78 @@ pub struct CompactionConfig {
     pub max_summary_chars: usize,
 }
 
-/// `[pruning]`.
+/// `[pruning]`. Keys that OpenClaw's `contextPruning` has are spelled as there.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PruningConfig {
     /// False switches pruning off.
     pub enabled: bool,
     /// Time since the last model call after which old tool results are trimmed, in ms.
     pub ttl_ms: u64,
+    /// Newest assistant messages that are protected, with everything behind the oldest of them.
+    pub keep_last_assistants: usize,
+    /// Completed turns whose images and files stay.
+    pub keep_media_turns: usize,
+    /// Share of the window from which on anything is pruned.
+    pub soft_trim_ratio: f64,
+    /// Share of the window down to which results are cleared.
+    pub hard_clear_ratio: f64,
+    /// Clearing needs at least this many characters to win.
+    pub min_prunable_tool_chars: usize,
+    /// Most characters of one result; 0 follows the window.
+    pub max_result_chars: usize,
+    /// `softTrim`.
+    pub soft_trim: SoftTrimConfig,
+    /// `hardClear`.
+    pub hard_clear: HardClearConfig,
+    /// `tools`.
+    pub tools: PrunedToolsConfig,
+}
+
+/// `[pruning.softTrim]`: characters.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SoftTrimConfig {
+    /// Longer results are trimmed.
+    pub max_chars: usize,
+    /// Kept of the beginning.
+    pub head_chars: usize,
+    /// Kept of the end.
+    pub tail_chars: usize,
+}
+
+/// `[pruning.hardClear]`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HardClearConfig {
+    /// False leaves it at trimming.
+    pub enabled: bool,
+    /// What a cleared result says.
+    pub placeholder: String,
+}
+
+/// `[pruning.tools]`: names in which `*` stands for anything.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+pub struct PrunedToolsConfig {
+    /// When not empty: only results of these tools are pruned.
+    pub allow: Vec<String>,
+    /// Never results of these.
+    pub deny: Vec<String>,
+}
+
+impl Default for PruningConfig {
+    fn default() -> Self {
+        PruningConfig {
+            enabled: true,
+            ttl_ms: 300_000,
+            keep_last_assistants: 3,
+            keep_media_turns: 3,
+            soft_trim_ratio: 0.3,
+            hard_clear_ratio: 0.5,
+            min_prunable_tool_chars: 50_000,
+            max_result_chars: 0,
+            soft_trim: SoftTrimConfig { max_chars: 4_000, head_chars: 1_500, tail_chars: 1_500 },
+            hard_clear: HardClearConfig { enabled: true, placeholder: "[Old tool result content cleared]".into() },
+            tools: PrunedToolsConfig::default(),
+        }
+    }
 }
 
 /// `[tools]`: those that the gateway runs itself.
@@ -353,7 +418,7 @@ impl Config {
                 timeout_ms: 180_000,
                 max_summary_chars: 16_000,
             },
-            pruning: PruningConfig { enabled: true, ttl_ms: 300_000 },
+            pruning: PruningConfig::default(),
             tools: ToolsConfig { max_calls: 32, timeout_ms: 120_000 },
             memory: MemoryConfig { citations: Citations::Auto, section_tokens: 4_000 },
             subagents: SubagentsConfig {

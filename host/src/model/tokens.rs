@@ -70,6 +70,9 @@ impl TokenCounter {
         if text.is_empty() {
             return 0;
         }
+        if crate::observe::broken("9.26") {
+            return (text.chars().count() as u64).div_ceil(4);
+        }
         self.tokenizer().count(text) as u64
     }
 

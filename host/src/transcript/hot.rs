@@ -124,6 +124,13 @@ impl<X> HotSession<X> {
         writes.push(Write::Generation { session: self.record.row, generation: self.record.generation });
     }
 
+    /// Gives the session another public id; everything else of it stays.
+    pub fn rename(&mut self, session_id: String, writes: &mut Vec<Write>) {
+        self.create(writes);
+        writes.push(Write::Rename { session: self.record.row, session_id: session_id.clone() });
+        self.record.session_id = session_id;
+    }
+
     /// Freezes a pruned text of an entry.
     pub fn freeze(&mut self, entry: EntryId, text: String, writes: &mut Vec<Write>) {
         self.create(writes);

@@ -174,6 +174,13 @@ pub enum Write {
         /// New generation, greater than the one before.
         generation: u64,
     },
+    /// Gives a session another public id.
+    Rename {
+        /// Session.
+        session: SessionRow,
+        /// Its new id.
+        session_id: String,
+    },
     /// Inserts or replaces an outbox row by engine and key. Refused as a collision when the row that is there belongs to
     /// another session.
     Outbox(OutboxRow),
@@ -422,6 +429,8 @@ pub trait Store: Send + Sync + 'static {
     fn submit(&self, submission: Submission) -> Ack;
     /// A session by key.
     fn session(&self, key: &str) -> Result<Option<SessionRecord>, StoreError>;
+    /// A session by its public id.
+    fn session_by_id(&self, session_id: &str) -> Result<Option<SessionRecord>, StoreError>;
     /// All sessions, newest use first.
     fn sessions(&self, limit: usize, offset: usize) -> Result<Vec<SessionRecord>, StoreError>;
     /// The branch that ends at `head`, root first, whole.

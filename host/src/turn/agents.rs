@@ -6,6 +6,7 @@
 use crate::compaction::{ModelSummarizer, NoModel, Summarizer};
 use crate::config::{CompactionConfig, Config, PruningConfig};
 use crate::model::{Model, ModelInfo, Models, TokenCounter};
+use crate::observe::broken;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -93,6 +94,7 @@ impl AgentRoom {
         let asked = ["max_completion_tokens", "max_tokens"].iter().find_map(|name| params.get(*name)?.as_u64());
         match asked {
             Some(tokens) => tokens.min(info.context_window / 2),
+            None if broken("8.81") => info.max_output_tokens,
             None => info.max_output_tokens.min(info.context_window / 4),
         }
     }

@@ -1,9 +1,12 @@
 //! The built-in compaction as a turn runs it: planned and summarised below, measured and written here.
 
 use super::TurnError;
+use super::compact::{NO_PROGRESS, Successor};
 use super::house::House;
 use super::session::Session;
+use super::summaries::{Kept, forget};
 use crate::compaction::{self, CompactInput, CompactionError, Outcome, summary_message};
+use crate::observe::broken;
 use crate::slot::CompactOutput;
 use crate::transcript::{CompactionBody, Entry, EntryBody, EntryId, Submission};
 use engine_abi::wire::trigger;
@@ -24,26 +27,51 @@ pub(super) struct Builtin {
     pub(super) trigger: u32,
     /// Engine that asked, or "builtin".
     pub(super) by: String,
+    /// Tokens of the last prompt as the host counted them; 0 when there is none to compare.
+    pub(super) counted: u64,
+    /// The same as the provider, or the engine, counts them.
+    pub(super) current: Option<u64>,
     /// The safety deadline.
     pub(super) deadline: Instant,
+}
+
+impl Builtin {
+    /// A number of tokens of the provider's in those of the host: where the provider counts more, less may stay.
+    fn scaled(&self, tokens: u64) -> u64 {
+        match self.current {
+            Some(current) if self.counted > 0 && current > self.counted && !broken("8.85") => {
+                u64::try_from(u128::from(tokens) * u128::from(self.counted) / u128::from(current)).unwrap_or(tokens)
+            }
+            _ => tokens,
+        }
+    }
 }
 
 /// What a compaction did, as the host measured it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Measured {
+    /// The call did what it could.
+    pub(super) ok: bool,
     pub(super) compacted: bool,
+    /// `compacted` is an owning engine's word, which only its next assembly can prove.
+    pub(super) claimed: bool,
+    /// It will be done in the background.
+    pub(super) deferred: bool,
     pub(super) reason: Option<String>,
     pub(super) summary: Option<String>,
     pub(super) first_kept: Option<EntryId>,
     pub(super) before: u64,
     pub(super) after: u64,
+    /// Who wrote the summary: "model" or "extract".
+    pub(super) method: Option<&'static str>,
+    pub(super) successor: Option<Successor>,
 }
 
 impl Measured {
     /// The same for the engine that delegated.
     pub(super) fn to_output(&self) -> CompactOutput {
         CompactOutput {
-            ok: true,
+            ok: self.ok,
             compacted: self.compacted,
             reason: self.reason.clone(),
             summary: self.summary.clone(),
@@ -55,7 +83,7 @@ impl Measured {
     }
 
     pub(super) fn nothing(reason: impl Into<String>, tokens: u64) -> Measured {
-        Measured { reason: Some(reason.into()), before: tokens, after: tokens, ..Measured::default() }
+        Measured { ok: true, reason: Some(reason.into()), before: tokens, after: tokens, ..Measured::default() }
     }
 }
 
@@ -77,28 +105,48 @@ impl House {
         session: &Session,
         ask: Builtin,
     ) -> Result<Measured, CompactionError> {
-        let input = {
+        let config = &session.agent.compaction;
+        let (input, tokens, name, row, stored) = {
             let state = session.state();
             let view = state.view();
             let until = ask.must_keep_from.map_or(view.len(), |first| state.turn_start(first));
-            CompactInput {
+            let input = CompactInput {
                 view,
                 until,
-                token_budget: ask.token_budget,
+                token_budget: ask.scaled(ask.token_budget),
                 force: ask.force,
-                keep_recent_tokens: session.agent.compaction.keep_recent_tokens,
-                custom_instructions: ask.focus,
-                max_summary_chars: session.agent.compaction.max_summary_chars,
+                keep_recent_tokens: ask.scaled(config.keep_recent_tokens),
+                custom_instructions: ask.focus.clone(),
+                max_summary_chars: config.max_summary_chars,
                 must_keep_from: ask.must_keep_from,
+                planned: state.extra.planned_cut,
+                // Where somebody waits for an answer, a poorer summary is better than a history cut without one; where nobody
+                // does, the model will be there again.
+                may_extract: ask.force && ask.trigger != trigger::MANUAL,
                 deadline: ask.deadline,
-            }
+            };
+            let stored = !state.extra.ephemeral && state.is_stored();
+            (input, state.projected_tokens(), state.extra.model_name.clone(), state.record().row, stored)
         };
-        let tokens = session.state().projected_tokens();
-        let name = session.state().extra.model_name.clone();
-        match compaction::compact(input, &*session.agent.summarizer(name), &session.agent.counter).await? {
+        let cut = match compaction::cut(&input)? {
+            Ok(cut) => cut,
+            Err(reason) => return Ok(Measured::nothing(reason, tokens)),
+        };
+        session.state().extra.planned_cut = Some(cut.first_kept);
+        let summarizer = Kept {
+            house: self.clone(),
+            session: row,
+            stored,
+            model: name.clone().unwrap_or_else(|| session.agent.info.resolved.clone()),
+            inner: Arc::from(session.agent.summarizer(name)),
+        };
+        let outcome = compaction::compact_at(input, cut, &summarizer, &session.agent.counter).await?;
+        session.state().extra.planned_cut = None;
+        match outcome {
             Outcome::Nothing { reason } => Ok(Measured::nothing(reason, tokens)),
-            Outcome::Compacted { summary, first_kept, .. } => {
-                Ok(self.write_boundary(session, summary, first_kept, ask.trigger, &ask.by))
+            Outcome::Compacted { summary, first_kept, method, .. } => {
+                let written = self.write_boundary(session, summary, first_kept, ask.trigger, &ask.by);
+                Ok(Measured { method: Some(method), ..written })
             }
         }
     }
@@ -122,7 +170,7 @@ impl House {
             view.tokens(kept..view.len()) + u64::from(session.agent.counter.message(&summary_message(&summary)))
         };
         if expected >= before {
-            return Measured::nothing("the summary would not be smaller than what it stands for", before);
+            return Measured::nothing(NO_PROGRESS, before);
         }
         let body = CompactionBody {
             summary: summary.clone(),
@@ -149,18 +197,20 @@ impl House {
         }
         if !state.extra.ephemeral {
             let lease = Some((state.record().row, self.store.lease()));
+            writes.push(forget(state.record().row));
             // Nobody is told before a later submission of this session is durable, and those are applied in order.
             drop(self.store.submit(Submission { lease, writes }));
         }
         state.add_boundary(id);
         state.sync(&session.agent.counter);
         Measured {
+            ok: true,
             compacted: true,
-            reason: None,
             summary: Some(summary),
             first_kept: Some(first_kept),
             before,
             after: state.projected_tokens(),
+            ..Measured::default()
         }
     }
 }

@@ -65,6 +65,23 @@ pub enum TurnError {
         /// Why.
         reason: String,
     },
+    /// What cannot be shortened is longer than the window.
+    #[error(
+        "the prompt cannot be made to fit: {tokens} tokens are left of it, the window has {window} (system prompt {system}, tools \
+         {tools}, all that is fixed {fixed})"
+    )]
+    DoesNotFit {
+        /// Tokens of the shortest prompt there is.
+        tokens: u64,
+        /// Tokens of the window.
+        window: u64,
+        /// Tokens of what is sent with every prompt: system prompt, tools, what the engine adds.
+        fixed: u64,
+        /// Tokens of the system prompt.
+        system: u64,
+        /// Tokens of the tool schemas.
+        tools: u64,
+    },
     /// A compaction failed; history is as it was.
     #[error("the compaction failed: {reason}")]
     Compaction {
@@ -97,7 +114,7 @@ impl TurnError {
     /// The HTTP status that says the same.
     pub fn http_status(&self) -> u16 {
         match self {
-            TurnError::Invalid { .. } | TurnError::Overflow { .. } => 400,
+            TurnError::Invalid { .. } | TurnError::Overflow { .. } | TurnError::DoesNotFit { .. } => 400,
             TurnError::NoSession { .. } => 404,
             TurnError::QueueFull { .. } => 429,
             TurnError::QueueTimeout { .. } | TurnError::Draining => 503,
@@ -122,6 +139,7 @@ impl Diagnostic for TurnError {
             TurnError::NoSession { .. } => "CE606",
             TurnError::Overflow { .. } => "CE607",
             TurnError::Compaction { .. } => "CE608",
+            TurnError::DoesNotFit { .. } => "CE655",
             TurnError::Internal { .. } => "CE609",
             TurnError::Look { .. } => "CE619",
             // The room below knows best.
@@ -140,6 +158,10 @@ impl Diagnostic for TurnError {
             TurnError::QueueTimeout { .. } => Some("retry; `engineroom doctor` shows what holds the session".into()),
             TurnError::Draining => Some("retry when the gateway is up again".into()),
             TurnError::NoSession { .. } => Some("`engineroom sessions list` shows the sessions".into()),
+            TurnError::DoesNotFit { .. } => Some(
+                "send a shorter system prompt or fewer tools, or use a model with a larger window ([model] context_window)".into(),
+            ),
+            TurnError::Compaction { .. } => Some("the history is unchanged; the gateway's log says more".into()),
             TurnError::Overflow { .. } => {
                 Some("shorten the last message or the system prompt, or use a model with a larger window".into())
             }

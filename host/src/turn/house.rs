@@ -7,6 +7,7 @@ use super::clock::Clock;
 use super::lanes::Lanes;
 use super::maintenance::Maintenance;
 use super::session::Memory;
+use super::summaries::Summaries;
 use crate::config::Config;
 use crate::memory::MemoryRoom;
 use crate::model::Models;
@@ -44,6 +45,8 @@ pub(super) struct House {
     pub(super) catch_ups: CatchUps,
     /// Optional work after turns.
     pub(super) maintenance: Maintenance,
+    /// Summaries that are being written.
+    pub(super) summaries: Summaries,
     pub(super) tasks: TaskTracker,
     /// Fires when the gateway stops and its patience is over.
     pub(super) stop: CancellationToken,
@@ -74,6 +77,7 @@ impl House {
             waiting: Mutex::default(),
             catch_ups: CatchUps::default(),
             maintenance: Maintenance::new(&config),
+            summaries: Summaries::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             clock: Clock::wall(),

@@ -153,11 +153,6 @@ pub(super) struct LaneGuard {
 }
 
 impl LaneGuard {
-    /// True when another request waits for this session.
-    pub(super) fn is_wanted(&self) -> bool {
-        self.ticket.is_wanted()
-    }
-
     /// Completes when another request waits for this session, at once if one does already.
     pub(super) async fn wanted(&self) {
         let arrival = self.ticket.arrivals.notified();

@@ -39,6 +39,7 @@ mod memory;
 mod offer;
 mod outbox;
 mod outlet;
+mod precheck;
 mod prepare;
 mod prompt;
 mod recover;
@@ -53,6 +54,7 @@ mod session;
 mod settings;
 mod settle;
 mod subagents;
+mod summaries;
 mod tools;
 mod turns;
 mod written;
@@ -61,6 +63,7 @@ mod written;
 mod tests;
 
 pub use catch_up::CatchUpStatus;
+pub use compact::{Successor, former_ids};
 pub use context::{ContextEntry, ContextReport, EntryState, Sum, Totals};
 pub use ended::{EndReport, ToldEngine};
 pub use error::TurnError;
@@ -75,10 +78,11 @@ use house::House;
 use incoming::Incoming;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::model::{Model, Models, TokenCounter};
-use crate::observe::Metrics;
+use crate::observe::{Metrics, broken};
 use crate::slot::{HostServices, Slot};
 use crate::transcript::Store;
 
@@ -151,9 +155,13 @@ impl Turns {
     ///
     /// [`TurnError::NoSession`]; [`TurnError::Compaction`] when the engine's `compact` failed, and history is as it was.
     pub async fn compact(&self, key: &str, focus: Option<String>) -> Result<CompactReport, TurnError> {
-        let house = self.house.clone();
-        let key = key.to_owned();
-        self.house.finish(async move { compact::manual(&house, &key, focus).await }).await
+        let (house, key) = (self.house.clone(), key.to_owned());
+        // Whoever drops this future does not want it any more.
+        let client = CancellationToken::new();
+        let interest = if broken("9.14") { CancellationToken::new() } else { client.clone() }.drop_guard();
+        let report = self.house.finish(async move { compact::manual(&house, &key, focus, client).await }).await;
+        interest.disarm();
+        report
     }
 
     /// What the model would see now, entry by entry. It changes nothing.

@@ -20,8 +20,8 @@ use std::time::Instant;
 /// An assembled prompt, not yet checked against the window.
 pub(super) struct Assembled {
     pub(super) prompt: Prompt,
-    /// Tokens that count in the precheck.
-    pub(super) counted: u64,
+    /// Tokens of the whole history with what is fixed, when the engine says that its view may overflow.
+    pub(super) unwindowed: Option<u64>,
     /// The history that was chosen from.
     pub(super) view: Arc<View>,
     /// What the engine gave.
@@ -288,12 +288,10 @@ impl TurnRun {
         self.notes.engine_estimate = output.estimated_tokens;
         self.notes.prompt_limit = limit;
         self.notes.token_budget = Some(budget);
-        let counted = match output.prompt_authority {
-            PromptAuthority::Assembled if !broken("8.53") => prompt.tokens(),
-            _ => prompt.tokens().max(unwindowed),
-        };
+        let may_overflow = !matches!(output.prompt_authority, PromptAuthority::Assembled) || broken("8.53");
+        let unwindowed = may_overflow.then_some(unwindowed);
         self.timed("assemble", since);
-        Ok(Assembled { prompt, counted, view, given: output.items })
+        Ok(Assembled { prompt, unwindowed, view, given: output.items })
     }
 
     /// Waits for the memory section of this run. For `legacy`, which adds nothing of its own, the host puts it at the head of the

@@ -1,7 +1,7 @@
 //! From what the engine gave to what the model is sent.
 
 use super::written::Written;
-use crate::compaction::{PromptItem, View, close_open_calls, trim_to_fit};
+use crate::compaction::{LONG_RESULT_CHARS, PromptItem, View, close_open_calls, trim_to_fit};
 use crate::model::{Messages, TokenCounter};
 use crate::observe::broken;
 use crate::slot::{AssembleOutput, ContextProjection, Item};
@@ -128,6 +128,22 @@ impl Prompt {
     /// Tokens of the whole prompt as it will be sent.
     pub(super) fn tokens(&self) -> u64 {
         self.fixed + self.items.iter().map(|item| item.tokens).sum::<u64>()
+    }
+
+    /// Tokens of everything that cannot be shortened.
+    pub(super) fn fixed(&self) -> u64 {
+        self.fixed
+    }
+
+    /// Tokens that shortening long tool results alone would win, roughly.
+    pub(super) fn reducible(&self) -> u64 {
+        let results = self.items.iter().filter(|item| item.message.role == Role::Tool);
+        let gained = |item: &PromptItem| {
+            let chars = item.message.text().chars().count();
+            let excess = chars.saturating_sub(LONG_RESULT_CHARS);
+            item.tokens * u64::try_from(excess).unwrap_or(0) / u64::try_from(chars).unwrap_or(1).max(1)
+        };
+        results.map(gained).sum()
     }
 
     /// What the engine put before the system prompt.

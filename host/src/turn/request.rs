@@ -1,6 +1,6 @@
 //! What comes in and what goes out: the gateway-level face of a turn.
 
-use super::TurnError;
+use super::{Successor, TurnError};
 use crate::transcript::EntryId;
 use futures_util::Stream;
 use serde::Serialize;
@@ -121,4 +121,12 @@ pub struct CompactReport {
     /// The summary that stands for what is older.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// Who wrote it: "model", or "extract" where there was no model to ask.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<&'static str>,
+    /// Id of the session now.
+    pub session_id: String,
+    /// The move to another session id, when the engine made one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub successor: Option<Successor>,
 }

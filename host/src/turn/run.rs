@@ -3,10 +3,12 @@
 use super::admit::Admitted;
 use super::agents::AgentRoom;
 use super::clock::now_ms;
+use super::compact::Notice;
 use super::hosts::HostRun;
 use super::house::House;
 use super::ladder::Pressure;
 use super::lanes::LaneGuard;
+use super::precheck::Precheck;
 use super::services::{Manner, TurnServices};
 use super::session::Session;
 use super::settings::settings;
@@ -50,6 +52,11 @@ impl Cancel {
     pub(super) fn only_stop(&mut self) {
         self.client = CancellationToken::new();
         self.flag = CancelFlag::new();
+    }
+
+    /// Who else may stop it.
+    pub(super) fn wanted_by(&mut self, client: CancellationToken) {
+        self.client = client;
     }
 
     /// What raises it.
@@ -96,6 +103,12 @@ pub(super) struct Notes {
     /// Steps that shortened the prompt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) ladder: Vec<Value>,
+    /// Compactions, with what came of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) compactions: Vec<Notice>,
+    /// The last precheck.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) precheck: Option<Precheck>,
     /// The hooks that were called, with their times.
     pub(super) hooks: HookTrace,
     /// The memory section of the prompt: its provider and tokens, or why there is none.
@@ -132,6 +145,7 @@ pub(super) struct TurnRun {
     pub(super) lease: Lease,
     pub(super) cancel: Cancel,
     /// Held until the turn is settled; `None` for an ephemeral turn.
+    #[expect(dead_code, reason = "held, not read")]
     pub(super) lane: Option<LaneGuard>,
     pub(super) admitted: Admitted,
     pub(super) system: Vec<Value>,
@@ -262,7 +276,7 @@ impl TurnRun {
         context.blocking = blocking;
         context.background = self.background;
         context.look = self.look;
-        if blocking {
+        if blocking && !broken("8.86") {
             context.deadline = Some(Duration::from_millis(self.agent.compaction.timeout_ms));
         }
         let engine = self.lease.engine().clone();

@@ -45,6 +45,8 @@ pub(super) struct TurnServices {
     delegated: Mutex<Option<Measured>>,
     /// What asked for the compaction that runs.
     trigger: AtomicU64,
+    /// Tokens of the last prompt, to hold what an engine says against; 0 when there is none.
+    counted: AtomicU64,
     /// The memory of the run.
     memory: TurnMemory,
     /// What of all this is not offered.
@@ -83,6 +85,7 @@ impl TurnServices {
             touched_scope: AtomicBool::new(false),
             delegated: Mutex::new(None),
             trigger: AtomicU64::new(u64::from(engine_abi::wire::trigger::BUDGET)),
+            counted: AtomicU64::new(0),
             memory,
             manner,
             refused: AtomicBool::new(false),
@@ -152,8 +155,10 @@ impl TurnServices {
         self.touched_scope.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_trigger(&self, trigger: u32) {
+    /// A compaction begins: what asked for it, and the tokens of the last prompt as the host counted them, or 0.
+    pub(super) fn set_compaction(&self, trigger: u32, counted: u64) {
         self.trigger.store(u64::from(trigger), Ordering::Release);
+        self.counted.store(counted, Ordering::Release);
         *self.delegated.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -357,11 +362,16 @@ impl HostServices for TurnServices {
             must_keep_from: (fence != 0).then_some(fence),
             trigger: u32::try_from(self.trigger.load(Ordering::Acquire)).unwrap_or_default(),
             by: scope.engine_id.to_owned(),
+            counted: self.counted.load(Ordering::Acquire),
+            current: args.current_token_count.or(scope.session.current_token_count),
             deadline: scope.deadline,
         };
         let (house, session) = (self.house.clone(), self.session.clone());
+        let tokens = self.session.state().projected_tokens();
         let done = self.wait(scope, async move { house.compact_builtin(&session, ask).await })?;
-        let measured = done.map_err(|error| ServiceError::new(ServiceStatus::Failed, error.to_string()))?;
+        // A summary that could not be written is nothing that an engine did: it gets an answer, and no error to be blamed for.
+        let measured =
+            done.unwrap_or_else(|error| Measured { ok: false, ..Measured::nothing(error.to_string(), tokens) });
         let output = measured.to_output();
         *self.delegated.lock().unwrap_or_else(PoisonError::into_inner) = Some(measured);
         Ok(output)

@@ -52,6 +52,8 @@ pub(super) struct Memory {
     pub(super) notes: super::subagents::Notes,
     /// A proactive compaction is not tried again below this many tokens.
     pub(super) compaction_floor: u64,
+    /// First entry that stays by the cut of a compaction that was not carried out.
+    pub(super) planned_cut: Option<EntryId>,
     /// The last prompt, as it was sent.
     pub(super) written: Written,
     /// Compactions on the branch, by id: so that nobody has to count them.
@@ -79,6 +81,7 @@ impl Memory {
             host_note: None,
             notes: super::subagents::Notes::default(),
             compaction_floor: 0,
+            planned_cut: None,
             written: Written::default(),
             boundaries: Vec::new(),
             next_local: 1,
@@ -249,9 +252,12 @@ impl State<'_> {
         memory.projection.sync(branch.entries(), frozen, counter);
     }
 
-    /// Shortens old tool results once the provider's cache is cold anyway; the texts are frozen from then on.
+    /// Cuts tool results that are too large for the window, and shortens old ones once the provider's cache is cold anyway; the
+    /// texts are frozen from then on.
     pub(super) fn prune(&mut self, now_ms: i64, window: u64, config: &crate::config::PruningConfig) {
         if self.extra.ephemeral {
+            // Nobody knows what the cache of a conversation is that the client keeps; what is too large is too large.
+            self.extra.projection.prune(now_ms, Some(now_ms), window, config);
             return;
         }
         let last = self.extra.last_call_ms;

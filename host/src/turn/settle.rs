@@ -2,7 +2,6 @@
 
 use super::TurnError;
 use super::clock::now_ms;
-use super::lanes::LaneGuard;
 use super::maintenance::Kind;
 use super::offer::{ROWS_PER_CALL, close_row};
 use super::outbox::entry_ref;
@@ -189,11 +188,7 @@ impl TurnRun {
         if !open {
             self.admitted.first = 0;
         }
-        if self.lane.as_ref().is_some_and(LaneGuard::is_wanted) {
-            // Another turn wants the session; it compacts when it must.
-        } else if let Err(error) = self.compact_ahead().await {
-            tracing::warn!(%error, session = self.session.key.as_deref(), "the history was not compacted ahead");
-        }
+        self.compact_ahead();
         self.tell_the_rest();
         if let Some(key) = &self.session.key
             && !self.session.state().extra.deferred.is_empty()

@@ -61,6 +61,12 @@ pub struct TurnRow {
     /// Steps that made the prompt shorter: `step`, `before`, `after` in tokens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ladder: Vec<Value>,
+    /// Compactions: `trigger`, `engine`, `attempt`, `outcome`, `reason`, tokens `before` and `after`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub compactions: Vec<Value>,
+    /// The last prompt held against its budget before it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precheck: Option<Value>,
     /// Hooks that failed: `engine`, `hook`, `code`, `reason`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Value>,
@@ -123,6 +129,8 @@ impl From<TurnRecord> for TurnRow {
             },
             thread: take("/notes/thread"),
             ladder: list(take("/notes/ladder")),
+            compactions: list(take("/notes/compactions")),
+            precheck: take("/notes/precheck"),
             failures: list(take("/notes/failures")),
             hooks: list(take("/notes/hooks")),
             timings: take("/notes/timings").and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default(),

@@ -179,6 +179,9 @@ async fn compact(out: &Out, house: &House<'_>, key: &str, focus: Option<&str>) -
             count(number(&report, "tokensBefore")),
             count(number(&report, "tokensAfter"))
         ));
+        if let Some(to) = report.pointer("/successor/to").and_then(Value::as_str) {
+            out.line(&format!("the session goes on under the id {to}"));
+        }
         if let Some(summary) = report.get("summary").and_then(Value::as_str) {
             out.line(&format!("\n{}", summary.trim_end()));
         }

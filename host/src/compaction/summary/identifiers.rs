@@ -23,12 +23,18 @@ pub(crate) struct Identifiers {
 }
 
 impl Identifiers {
-    /// Collects those of a range of rows, newest message first, in reading order within a message.
-    pub(crate) fn of(view: &View, range: Range<usize>) -> Identifiers {
+    /// Collects those of a range of rows, newest message first, in reading order within a message, until there are clearly more
+    /// than `chars` characters of them: what is older would find no room.
+    pub(crate) fn of(view: &View, range: Range<usize>, chars: usize) -> Identifiers {
+        let enough = chars.saturating_mul(2).saturating_add(LONGEST_URL);
+        let mut gathered = 0;
         let mut seen: HashSet<String> = HashSet::new();
         let mut list = Vec::new();
         let mut late = Vec::new();
         for index in range.rev() {
+            if gathered > enough {
+                break;
+            }
             let behind = view.attached_at(index).iter().rev().map(|result| &result.message);
             for message in behind.chain(std::iter::once(&view.bodies[index])) {
                 let mut of_result = 0;
@@ -38,7 +44,12 @@ impl Identifiers {
                     }
                     seen.insert(word.to_owned());
                     of_result += usize::from(message.role == Role::Tool);
-                    if of_result > FIRST_OF_RESULT { &mut late } else { &mut list }.push(word.to_owned());
+                    if of_result > FIRST_OF_RESULT {
+                        late.push(word.to_owned());
+                    } else {
+                        gathered += word.len() + 1;
+                        list.push(word.to_owned());
+                    }
                 });
             }
         }

@@ -7,6 +7,7 @@
 mod compose;
 mod extract;
 mod identifiers;
+mod parts;
 mod prompt;
 mod sentence;
 mod summarizer;
@@ -15,9 +16,9 @@ mod text;
 pub(super) use compose::{Limits, Parts, compose};
 pub(super) use extract::Extract;
 pub(super) use identifiers::Identifiers;
-pub(super) use prompt::{blocks, prompt};
+pub(super) use parts::{Subject, notes};
 pub use summarizer::{ModelSummarizer, NoModel, Summarizer, SummaryPrompt};
-pub(super) use text::{cleaned, has_content, section, shortened, without_host_sections};
+pub(super) use text::{has_content, section, shortened, without_host_sections};
 
 /// Heading of the request whose turn was split.
 pub(super) const REQUEST: &str = "## Request being worked on";

@@ -73,6 +73,8 @@ fn input(story: &Story) -> CompactInput {
         custom_instructions: None,
         max_summary_chars: 16_000,
         must_keep_from: None,
+        planned: None,
+        may_extract: true,
         deadline: Instant::now() + Duration::from_secs(60),
     }
 }
@@ -151,19 +153,147 @@ async fn a_summary_that_is_too_long_is_cut_and_stays_below_its_cap() {
 }
 
 #[tokio::test]
-async fn a_source_longer_than_the_window_is_read_in_parts_that_build_on_each_other() {
-    let story = talk(400);
-    let mut model = Scripted::new(vec![Ok("## Goal\nPart notes 1."), Ok("## Goal\nPart notes 2.")]);
-    model.window = 16_000;
+async fn without_leave_for_an_extract_a_model_that_fails_leaves_the_history_alone() {
+    let story = talk(40);
+    for answer in [Ok(""), Ok("## Goal\nNone.\n## Next Steps\n- N/A"), Err(ModelError::Cancelled)] {
+        let strict = CompactInput { may_extract: false, ..input(&story) };
+        let outcome = compact(strict, &Scripted::new(vec![answer]), &counter()).await;
+        assert!(matches!(outcome, Err(CompactionError::Summary(_))), "{outcome:?}");
+    }
+}
+
+/// Answers with the number of its request, and remembers how many ran at once.
+struct Numbered {
+    asked: Mutex<Vec<SummaryPrompt>>,
+    running: Mutex<(usize, usize)>,
+    window: u64,
+    /// What is longer than this is refused, as by a provider whose window is smaller than it was said to be.
+    takes: u64,
+}
+
+impl Numbered {
+    fn new(window: u64, takes: u64) -> Numbered {
+        Numbered { asked: Mutex::default(), running: Mutex::default(), window, takes }
+    }
+}
+
+impl Summarizer for Numbered {
+    fn summarize<'a>(&'a self, prompt: SummaryPrompt) -> BoxFuture<'a, Result<String, ModelError>> {
+        Box::pin(async move {
+            let size = counter().text(&prompt.user) + counter().text(&prompt.system) + prompt.max_tokens;
+            if size > self.takes {
+                let said = crate::model::ProviderSaid {
+                    status: 400,
+                    message: "too long".into(),
+                    body: serde_json::Value::Null,
+                };
+                return Err(ModelError::Overflow { limit: None, said: Box::new(said) });
+            }
+            let number = {
+                let mut asked = self.asked.lock().unwrap();
+                asked.push(prompt);
+                asked.len()
+            };
+            {
+                let mut running = self.running.lock().unwrap();
+                running.0 += 1;
+                running.1 = running.1.max(running.0);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            self.running.lock().unwrap().0 -= 1;
+            Ok(format!("## Progress\nNotes of request {number}, and a fact."))
+        })
+    }
+
+    fn window(&self) -> u64 {
+        self.window
+    }
+}
+
+#[tokio::test]
+async fn a_source_longer_than_the_window_is_read_in_parts_at_once_and_their_notes_are_merged() {
+    let story = talk(800);
+    let model = Numbered::new(16_000, 16_000);
     let (summary, _, method) = run(input(&story), &model).await;
     assert_eq!(method, "model");
-    let asked = model.asked();
-    assert!(asked.len() > 1);
-    assert!(!asked[0].user.contains("<notes>") && asked[1].user.contains("<notes>\n## Goal\nPart notes 1."));
-    for request in &asked {
-        assert!(counter().text(&request.user) + counter().text(&request.system) + request.max_tokens <= 16_000);
+    let asked = model.asked.lock().unwrap().clone();
+    let parts = asked.iter().filter(|request| request.user.contains("<conversation>")).count();
+    assert!(parts > 2 && asked.len() > parts, "{parts} parts, {} requests", asked.len());
+    assert!(asked[..parts].iter().all(|request| !request.user.contains("<notes>")), "no part waits for another");
+    for n in 0..700 {
+        let in_parts = asked.iter().filter(|request| request.user.contains(&format!("module_{n}.rs"))).count();
+        assert_eq!(in_parts, 1, "each message is read once");
     }
-    assert!(summary.contains("Part notes 2."));
+    let merge = &asked.last().unwrap().user;
+    assert!(merge.contains("Part 1:") && merge.contains("Notes of request"), "{merge}");
+    assert!(summary.contains(&format!("Notes of request {}", asked.len())));
+    let most = model.running.lock().unwrap().1;
+    assert!((2..=4).contains(&most), "{most} at once");
+    // The same parts again, however the end of the history changed meanwhile.
+    let longer = talk(850);
+    let again = Numbered::new(16_000, 16_000);
+    run(input(&longer), &again).await;
+    let again = again.asked.lock().unwrap();
+    let same = asked.iter().filter(|one| again.contains(one)).count();
+    assert!(same >= parts - 1, "{same} of {parts}");
+}
+
+#[tokio::test]
+async fn many_rounds_of_merging_end() {
+    let story = talk(1_500);
+    let model = Numbered::new(3_000, 3_000);
+    let (summary, ..) = run(CompactInput { keep_recent_tokens: 20, ..input(&story) }, &model).await;
+    assert!(summary.contains("Notes of request"));
+}
+
+#[tokio::test]
+async fn a_window_that_is_smaller_than_it_was_said_to_be_is_found_out() {
+    let story = talk(400);
+    let model = Numbered::new(64_000, 6_000);
+    let (summary, _, method) = run(CompactInput { may_extract: false, ..input(&story) }, &model).await;
+    assert_eq!(method, "model");
+    assert!(summary.contains("Notes of request"));
+}
+
+#[tokio::test]
+async fn no_request_is_longer_than_the_window_whatever_the_history_holds() {
+    let mut story = talk(30);
+    story.user(&"one enormous message without an end ".repeat(4_000));
+    story.calls(&["a"]);
+    story.result("a", &"a line of a log file\n".repeat(20_000));
+    story.assistant(&"漢字の長い返事".repeat(3_000));
+    for n in 0..30 {
+        story.user(&format!("and then {n}"));
+        story.assistant("yes");
+    }
+    for window in [2_500, 8_000, 32_000] {
+        // It refuses what is longer, so a request that is too long would fail the compaction.
+        let model = Numbered::new(window, window);
+        let asked = CompactInput { may_extract: false, ..input(&story) };
+        let (_, _, method) = run(asked, &model).await;
+        assert_eq!(method, "model", "window {window}");
+        let first = model.asked.lock().unwrap()[0].max_tokens;
+        assert!(first >= 48, "the first try fits: window {window}");
+    }
+}
+
+#[tokio::test]
+async fn a_cut_that_was_planned_is_taken_again_while_it_serves() {
+    let story = talk(40);
+    let first = input(&story);
+    let planned = cut(&first).unwrap().unwrap();
+    let mut grown = story.clone();
+    grown.user("One more question.");
+    grown.assistant("One more answer.");
+    let again = CompactInput { planned: Some(planned.first_kept), ..input(&grown) };
+    assert_eq!(cut(&again).unwrap().unwrap().first_kept, planned.first_kept);
+    // Too much would stay.
+    for n in 0..60 {
+        grown.user(&format!("Question {n} about nothing in particular, only to make it longer."));
+        grown.assistant("An answer.");
+    }
+    let late = CompactInput { planned: Some(planned.first_kept), ..input(&grown) };
+    assert_ne!(cut(&late).unwrap().unwrap().first_kept, planned.first_kept);
 }
 
 #[tokio::test]

@@ -118,5 +118,5 @@ fn sent_whole(view: &View) -> bool {
 }
 
 fn pruning() -> PruningConfig {
-    PruningConfig { enabled: true, ttl_ms: 300_000 }
+    PruningConfig::default()
 }

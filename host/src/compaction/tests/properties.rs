@@ -131,6 +131,8 @@ proptest! {
             custom_instructions: None,
             max_summary_chars: 16_000,
             must_keep_from: None,
+            planned: None,
+            may_extract: true,
             deadline: Instant::now() + Duration::from_secs(60),
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -52,6 +52,10 @@ fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken
             let sql = "UPDATE sessions SET generation = max(generation, ?2) WHERE row = ?1";
             one(run(conn, sql, (*session as i64, *generation as i64))?, "session")
         }
+        Write::Rename { session, session_id } => {
+            let sql = "UPDATE sessions SET session_id = ?2 WHERE row = ?1";
+            one(run(conn, sql, (*session as i64, session_id))?, "session")
+        }
         Write::Outbox(row) => outbox(conn, row),
         Write::OutboxDelete { engine, key } => {
             run(conn, "DELETE FROM outbox WHERE engine = ?1 AND key = ?2", (engine, key)).map(|_| ())

@@ -146,6 +146,10 @@ impl Store for SqliteStore {
         self.readers.with(|conn| reader::session(conn, key))
     }
 
+    fn session_by_id(&self, session_id: &str) -> Result<Option<SessionRecord>, StoreError> {
+        self.readers.with(|conn| reader::session_by_id(conn, session_id))
+    }
+
     fn sessions(&self, limit: usize, offset: usize) -> Result<Vec<SessionRecord>, StoreError> {
         self.readers.with(|conn| reader::sessions(conn, limit, offset))
     }

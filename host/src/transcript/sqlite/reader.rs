@@ -134,6 +134,12 @@ pub(super) fn session(conn: &Connection, key: &str) -> Result<Option<SessionReco
         .map_err(backend)
 }
 
+pub(super) fn session_by_id(conn: &Connection, session_id: &str) -> Result<Option<SessionRecord>, StoreError> {
+    conn.prepare_cached(&format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE session_id = ?1 LIMIT 1"))
+        .and_then(|mut s| s.query_row([session_id], session_row).optional())
+        .map_err(backend)
+}
+
 pub(super) fn sessions(conn: &Connection, limit: usize, offset: usize) -> Result<Vec<SessionRecord>, StoreError> {
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions ORDER BY updated_ms DESC, row DESC LIMIT ?1 OFFSET ?2");

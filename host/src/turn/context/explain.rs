@@ -2,7 +2,7 @@
 
 use super::report::{ContextEntry, ContextReport, EntryState, Totals};
 use super::standing;
-use crate::compaction::{PromptItem, View};
+use crate::compaction::{PromptItem, View, pruned_because};
 use crate::slot::Item;
 use crate::transcript::{Entry, EntryId, Message, Role};
 use crate::turn::prepare::Assembled;
@@ -27,7 +27,7 @@ pub(super) fn explain(
     fixed: (u64, u64),
 ) -> ContextReport {
     let engine = run.lease.engine().id().to_owned();
-    let would_compact = assembled.counted > limit;
+    let would_compact = assembled.prompt.tokens().max(assembled.unwindowed.unwrap_or(0)) > limit;
     let before: HashMap<EntryId, u64> =
         assembled.prompt.items().iter().filter_map(|item| Some((item.id?, item.tokens))).collect();
     if assembled.prompt.tokens() > limit {
@@ -117,7 +117,7 @@ impl Writer<'_> {
         } else if trimmed {
             (EntryState::Pruned, HOST, "shortened by the host, so that the prompt fits".to_owned())
         } else if flags & entry_flags::PRUNED != 0 {
-            (EntryState::Pruned, HOST, "an old tool result, shortened".to_owned())
+            (EntryState::Pruned, HOST, pruned_because(&item.message).to_owned())
         } else if item.current_turn {
             (EntryState::Kept, HOST, "the current turn".to_owned())
         } else {

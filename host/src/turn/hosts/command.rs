@@ -54,7 +54,7 @@ impl TurnRun {
         if tokens <= limit || tokens <= floor {
             return Ok(());
         }
-        self.compact(self.ask(trigger::CLI_BUDGET, 1)).await?;
+        self.compact(self.ask(trigger::CLI_BUDGET, 1, tokens)).await?;
         let mut state = self.session.state();
         let left = state.projected_tokens();
         // An engine that keeps its own view leaves the host's as it is; it is not asked again for every turn.

@@ -1,0 +1,143 @@
+//! Summaries that were written once are not asked for again.
+//!
+//! A request for a summary names everything that the answer depends on, so its hash is the key under which the answer is kept
+//! with the session, until the history is compacted for good: a compaction that was cancelled, or a gateway that fell over,
+//! goes on where it was. A request that runs goes on when nobody waits for it any more, and whoever asks the same meanwhile
+//! waits for the same answer.
+
+use super::house::House;
+use crate::compaction::{Summarizer, SummaryPrompt};
+use crate::model::ModelError;
+use crate::transcript::{EngineOp, EngineScope, SessionRow, Submission, Write};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Under which name the gateway keeps what is its own in a session's scope of the engines' store; no engine can have it.
+pub(super) const OWNER: &str = "engineroom:compaction";
+const PREFIX: &[u8] = b"part/";
+/// How long a request may go on that nobody waits for.
+const ALONE: Duration = Duration::from_secs(300);
+
+type Answer = Result<String, ModelError>;
+
+/// The requests that run.
+#[derive(Default)]
+pub(super) struct Summaries {
+    running: Mutex<HashMap<(SessionRow, u128), Shared<BoxFuture<'static, Answer>>>>,
+}
+
+impl Summaries {
+    fn running(&self) -> MutexGuard<'_, HashMap<(SessionRow, u128), Shared<BoxFuture<'static, Answer>>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The write that forgets the answers of a session: they stand in its summary now.
+pub(super) fn forget(session: SessionRow) -> Write {
+    Write::EngineBatch {
+        engine: OWNER.into(),
+        scope: EngineScope::Session(session),
+        ops: vec![EngineOp::DeletePrefix(PREFIX.to_vec())],
+    }
+}
+
+/// A summarizer that keeps what it was told.
+pub(super) struct Kept {
+    pub(super) house: Arc<House>,
+    pub(super) session: SessionRow,
+    /// False for a session of which nothing is stored.
+    pub(super) stored: bool,
+    /// The model's name: another one writes other summaries.
+    pub(super) model: String,
+    pub(super) inner: Arc<dyn Summarizer>,
+}
+
+impl Summarizer for Kept {
+    fn summarize<'a>(&'a self, prompt: SummaryPrompt) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            let key = self.key(&prompt);
+            if let Some(known) = self.known(key).await {
+                return Ok(known);
+            }
+            let answer = {
+                let mut running = self.house.summaries.running();
+                match running.get(&(self.session, key)) {
+                    Some(answer) => answer.clone(),
+                    None => {
+                        let answer = self.ask(key, prompt);
+                        running.insert((self.session, key), answer.clone());
+                        answer
+                    }
+                }
+            };
+            answer.await
+        })
+    }
+
+    fn available(&self) -> bool {
+        self.inner.available()
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+}
+
+impl Kept {
+    fn key(&self, prompt: &SummaryPrompt) -> u128 {
+        let mut hash = xxhash_rust::xxh3::Xxh3::new();
+        for text in [&self.model, &prompt.system, &prompt.user] {
+            hash.update(&(text.len() as u64).to_le_bytes());
+            hash.update(text.as_bytes());
+        }
+        hash.update(&prompt.max_tokens.to_le_bytes());
+        hash.digest128()
+    }
+
+    async fn known(&self, key: u128) -> Option<String> {
+        if !self.stored {
+            return None;
+        }
+        let (store, session) = (self.house.store.clone(), self.session);
+        let read = move || store.engine_get(OWNER, EngineScope::Session(session), &name(key));
+        let found = tokio::task::spawn_blocking(read).await.ok()?.ok()??;
+        String::from_utf8(found).ok()
+    }
+
+    /// Starts a request that goes on whatever becomes of this future.
+    fn ask(&self, key: u128, prompt: SummaryPrompt) -> Shared<BoxFuture<'static, Answer>> {
+        let (house, inner, session, stored) = (self.house.clone(), self.inner.clone(), self.session, self.stored);
+        let task = self.house.runtime.spawn(async move {
+            let outcome = tokio::select! {
+                biased;
+                outcome = tokio::time::timeout(ALONE, inner.summarize(prompt)) => outcome.unwrap_or_else(|_| Err(late())),
+                () = house.stop.cancelled() => Err(ModelError::Cancelled),
+            };
+            if let Ok(text) = outcome.as_ref()
+                && stored
+            {
+                let put = EngineOp::Put(name(key), text.clone().into_bytes());
+                let write =
+                    Write::EngineBatch { engine: OWNER.into(), scope: EngineScope::Session(session), ops: vec![put] };
+                let lease = Some((session, house.store.lease()));
+                // Whoever waits has the answer in hand; the next one finds it, or asks again.
+                drop(house.store.submit(Submission { lease, writes: vec![write] }));
+            }
+            house.summaries.running().remove(&(session, key));
+            outcome
+        });
+        task.map(|joined| joined.unwrap_or_else(|error| Err(ModelError::Protocol(error.to_string())))).boxed().shared()
+    }
+}
+
+fn late() -> ModelError {
+    let after_ms = u64::try_from(ALONE.as_millis()).unwrap_or(u64::MAX);
+    ModelError::Timeout { phase: crate::model::Phase::FirstByte, after_ms }
+}
+
+fn name(key: u128) -> Vec<u8> {
+    [PREFIX, &key.to_be_bytes()].concat()
+}
