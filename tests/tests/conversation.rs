@@ -224,3 +224,10 @@ fn a_second_gateway_on_the_same_state_is_refused() {
     assert!(second.stderr.contains("CE401") && second.stderr.contains(&gateway.pid().to_string()), "{second:?}");
     assert_eq!(gateway.client().say("s", "Still there?").status, 200);
 }
+
+#[test]
+fn an_empty_session_key_is_refused_and_not_taken_for_a_turn_that_is_not_stored() {
+    let said = window().cli(&["turn", "--session", " ", "hello"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.stderr.contains("--session"), "{said:?}");
+}

@@ -66,6 +66,9 @@ fn request(headers: &HeaderMap, mut fields: Map<String, Value>, config: &ApiConf
         Some(Value::Bool(stream)) => stream,
         Some(_) => return Err(ApiError::invalid("stream is neither true nor false", "stream")),
     };
+    if fields.get("model").is_some_and(|model| !model.is_string() && !model.is_null()) {
+        return Err(ApiError::invalid("model is not a text", "model"));
+    }
     let from = |source: &str| config.session_from.iter().any(|known| known == source);
     let named = if from("header") { text(headers, SESSION)? } else { None };
     let user = fields.get("user").and_then(Value::as_str).filter(|user| from("user") && !user.trim().is_empty());
@@ -190,6 +193,7 @@ mod tests {
         assert_eq!(wrong(&[], json!({"messages": []})), "messages");
         assert_eq!(wrong(&[], json!({"messages": "hello"})), "messages");
         assert_eq!(wrong(&[], json!({"messages": [1], "stream": "yes"})), "stream");
+        assert_eq!(wrong(&[], json!({"messages": [1], "model": 5})), "model");
         assert_eq!(wrong(&[(HISTORY, "some")], hello()), HISTORY);
         let long = "x".repeat(LONGEST_KEY + 1);
         assert_eq!(wrong(&[(SESSION, &long)], hello()), SESSION);

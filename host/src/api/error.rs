@@ -216,6 +216,10 @@ impl Diagnostic for ApiError {
 
     fn hint(&self) -> Option<String> {
         match self {
+            ApiError::Invalid { .. } => Some(
+                "`param` names the place in the body or the header; nothing was stored, so mend it and send it again"
+                    .into(),
+            ),
             ApiError::Forbidden { .. } => {
                 Some("use the address that the gateway prints at its start; pages of other sites are not let in".into())
             }
@@ -285,7 +289,7 @@ mod tests {
         assert_eq!(
             error,
             json!({"message": "messages is missing", "type": "invalid_request_error", "param": "messages",
-                "code": "CE701", "diagnostic": "CE701", "causes": []})
+                "code": "CE701", "diagnostic": "CE701", "causes": [], "hint": error["hint"]})
         );
         let (status, error) = shown(ApiError::Unauthorized);
         assert_eq!((status, &error["type"]), (401, &json!("authentication_error")));

@@ -166,6 +166,9 @@ impl Diagnostic for CliError {
             CliError::Unknown { near: Some(near), .. } => Some(format!("did you mean \"{near}\"?")),
             CliError::Unknown { what: "session", .. } => Some("`engineroom sessions list` shows them".into()),
             CliError::Unknown { what: "plugin", .. } => Some("`engineroom plugins list` shows them".into()),
+            CliError::Read { .. } => {
+                Some("check the path and who may read it; `-` is standard input where a text is expected".into())
+            }
             CliError::Usage(_) => Some("`engineroom help` shows the commands".into()),
             _ => None,
         }

@@ -19,6 +19,11 @@ pub(super) async fn run(context: &Context, args: TurnArgs) -> Result<Verdict, Cl
     if text.trim().is_empty() {
         return Err(CliError::Usage("the message is empty".into()));
     }
+    if args.session.as_deref().is_some_and(|key| key.trim().is_empty()) {
+        return Err(CliError::Usage(
+            "the session's key is empty; leave --session out for a turn that nothing is stored of".into(),
+        ));
+    }
     let out = context.out;
     let house = context.open().await?;
     let ask = Ask {

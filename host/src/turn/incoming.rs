@@ -3,7 +3,7 @@
 use super::{HistoryMode, TurnError};
 use crate::observe::broken;
 use crate::transcript::reconcile::is_full_history;
-use crate::transcript::{Message, Role};
+use crate::transcript::{Content, Message, Role};
 use serde_json::Value;
 
 /// The messages of a request.
@@ -22,7 +22,8 @@ impl Incoming {
         let mut system = Vec::new();
         let mut conversation = Vec::with_capacity(messages.len());
         for (index, value) in messages.into_iter().enumerate() {
-            let Some(role) = value.get("role").and_then(Value::as_str) else {
+            let role = value.get("role").and_then(Value::as_str).map(str::to_owned);
+            let Some(role) = role.as_deref() else {
                 return Err(TurnError::invalid("a message needs a role", format!("messages[{index}].role")));
             };
             match role {
@@ -39,6 +40,13 @@ impl Incoming {
                         return Err(TurnError::invalid(
                             "a tool message names the call that it answers",
                             format!("messages[{index}].tool_call_id"),
+                        ));
+                    }
+                    let says_nothing = matches!(message.content, Content::Null) && message.role != Role::Assistant;
+                    if says_nothing {
+                        return Err(TurnError::invalid(
+                            format!("a {role} message needs content"),
+                            format!("messages[{index}].content"),
                         ));
                     }
                     conversation.push(message);
@@ -116,6 +124,8 @@ mod tests {
             (json!([{"role": "user", "content": "x"}, {"role": "narrator", "content": "x"}]), "messages[1].role"),
             (json!([{"role": "tool", "content": "x"}]), "messages[0].tool_call_id"),
             (json!([{"role": "user", "content": 7}]), "messages[0]"),
+            (json!([{"role": "user"}]), "messages[0].content"),
+            (json!([{"role": "tool", "tool_call_id": "c", "content": null}]), "messages[0].content"),
             (json!([{"role": "system", "content": "x"}]), "messages"),
             (json!([]), "messages"),
         ] {

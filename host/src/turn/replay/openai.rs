@@ -24,6 +24,15 @@ fn read_document(document: Value) -> Result<Vec<Recording>, ReplayError> {
     }
 }
 
+/// What a parser says of one line of many: its own "line 1" would be another line's number.
+fn without_line(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((what, _)) => format!("{what} at column {}", error.column()),
+        None => text,
+    }
+}
+
 fn read_lines(text: &str) -> Result<Vec<Recording>, ReplayError> {
     let mut recordings: Vec<Recording> = Vec::new();
     // Lines that are messages make one conversation; a line that is a conversation ends it.
@@ -31,7 +40,7 @@ fn read_lines(text: &str) -> Result<Vec<Recording>, ReplayError> {
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let number = at + 1;
         let value: Value = serde_json::from_str(line)
-            .map_err(|error| ReplayError::format(format!("line {number}"), error.to_string()))?;
+            .map_err(|error| ReplayError::format(format!("line {number}"), without_line(&error)))?;
         if value.get("role").is_none() {
             recordings.push(object(value, recordings.len() + 1, Some(number))?);
             open = false;
