@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use engineroom_tests::model::{self, MockModel};
-use engineroom_tests::{Gateway, Setup, snapshot};
+use engineroom_tests::{Gateway, Setup, ThreadServer, snapshot};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -165,4 +165,64 @@ fn background_maintenance() {
     setup.calls().wait_for("maintain", 2);
     assert!(gateway.stop().success());
     snapshot("background_maintenance", &setup.calls().lines());
+}
+
+#[test]
+fn subagent_that_succeeds() {
+    let model = MockModel::saying("well said");
+    let setup = recording(&model, &json!({}));
+    let gateway = setup.start();
+    gateway.client().say("one", "hello").text();
+    setup.calls().wait_for("maintain", 1);
+    setup.calls().clear();
+    let task = json!({"task": "look", "mode": "fork", "ttlMs": 60_000, "wait": true});
+    assert_eq!(gateway.client().post("/api/sessions/one/subagents", &[], &task).status, 200);
+    setup.calls().wait_for("on_subagent_ended", 1);
+    gateway.client().say("one", "what did it say").text();
+    setup.calls().wait_for("maintain", 2);
+    assert!(gateway.stop().success());
+    snapshot("subagent_that_succeeds", &setup.calls().lines());
+}
+
+#[test]
+fn subagent_that_does_not_start() {
+    let model = MockModel::saying("well said");
+    // The preparation takes longer than the child may live.
+    let setup = recording(&model, &json!({"slow": {"prepare_subagent_spawn": 600}}));
+    let gateway = setup.start();
+    gateway.client().say("one", "hello").text();
+    setup.calls().wait_for("maintain", 1);
+    setup.calls().clear();
+    let task = json!({"task": "look", "mode": "isolated", "ttlMs": 200, "wait": true});
+    assert_eq!(gateway.client().post("/api/sessions/one/subagents", &[], &task).status, 500);
+    setup.calls().wait_for("rollback_subagent_spawn", 1);
+    assert!(gateway.stop().success());
+    snapshot("subagent_that_does_not_start", &setup.calls().lines());
+}
+
+#[test]
+fn command_host() {
+    let setup = Setup::new().recorder(&json!({"system": "never sent"})).toml(&format!(
+        "[model]\nprovider = \"cli\"\ncommand = [\"/bin/sh\", \"-c\", \"cat > /dev/null; echo well said\"]\ncontext_window = {WIDE}\n"
+    ));
+    let gateway = setup.start();
+    for (turn, text) in ["hello", "and again"].iter().enumerate() {
+        assert_eq!(gateway.client().say("one", text).text(), "well said");
+        setup.calls().wait_for("commit_turn", turn + 1);
+    }
+    assert!(gateway.stop().success());
+    snapshot("command_host", &setup.calls().lines());
+}
+
+#[test]
+fn thread_host() {
+    let server = ThreadServer::counting();
+    let setup = Setup::new().recorder(&json!({"epoch": "first"})).toml(&server.toml(WIDE));
+    let gateway = setup.start();
+    for (turn, text) in ["hello", "and again"].iter().enumerate() {
+        gateway.client().say("one", text).text();
+        setup.calls().wait_for("commit_turn", turn + 1);
+    }
+    assert!(gateway.stop().success());
+    snapshot("thread_host", &setup.calls().lines());
 }
