@@ -284,18 +284,43 @@ pub struct Submission {
 }
 
 /// Receipt of a submission: await it, or block on it, to know that the writes are on disk.
-#[derive(Debug)]
-pub struct Ack(pub(crate) tokio::sync::oneshot::Receiver<Result<(), StoreError>>);
+pub struct Ack {
+    receiver: tokio::sync::oneshot::Receiver<Result<(), StoreError>>,
+    hurry: Option<Hurry>,
+}
+
+/// Tells a writer that somebody waits.
+pub(crate) type Hurry = Box<dyn FnOnce() + Send + Sync>;
+
+impl std::fmt::Debug for Ack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ack").field("soon", &self.hurry.is_some()).finish_non_exhaustive()
+    }
+}
 
 impl Ack {
+    pub(crate) fn new(receiver: tokio::sync::oneshot::Receiver<Result<(), StoreError>>, hurry: Option<Hurry>) -> Ack {
+        Ack { receiver, hurry }
+    }
+
     /// Waits until the writes are durable.
-    pub async fn durable(self) -> Result<(), StoreError> {
-        self.0.await.unwrap_or(Err(StoreError::Closed))
+    pub async fn durable(mut self) -> Result<(), StoreError> {
+        self.urge();
+        self.receiver.await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    fn urge(&mut self) {
+        // What is written already needs no word.
+        if let Some(hurry) = self.hurry.take().filter(|_| self.receiver.is_empty()) {
+            hurry();
+        }
     }
 
     /// Blocks this thread until the writes are durable. Not for async threads.
     pub fn durable_blocking(self, deadline: Instant) -> Result<(), StoreError> {
-        let mut receiver = self.0;
+        let mut this = self;
+        this.urge();
+        let mut receiver = this.receiver;
         // A short spin-free poll: tokio's oneshot has no timed blocking receive, and a batch takes well under a millisecond.
         let mut pause = std::time::Duration::from_micros(20);
         loop {
@@ -427,6 +452,12 @@ pub trait Store: Send + Sync + 'static {
     fn next_session(&self) -> SessionRow;
     /// Queues writes.
     fn submit(&self, submission: Submission) -> Ack;
+    /// Queues writes that may wait for others to share their sync with, at most for `patience`, and not once somebody waits for
+    /// their receipt.
+    fn submit_soon(&self, submission: Submission, patience: std::time::Duration) -> Ack {
+        let _ = patience;
+        self.submit(submission)
+    }
     /// A session by key.
     fn session(&self, key: &str) -> Result<Option<SessionRecord>, StoreError>;
     /// A session by its public id.

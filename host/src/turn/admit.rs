@@ -11,6 +11,10 @@ use crate::transcript::{
     Ack, Entry, EntryBody, EntryId, Message, OutboxRow, OutboxState, Role, Submission, TurnRecord, Write, stored_flags,
 };
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an admission waits for the answer to share its sync. A model that takes longer has it written meanwhile.
+const SHARE_SYNC: Duration = Duration::from_millis(2);
 
 /// What is asked to be admitted.
 pub(super) struct Admission {
@@ -25,6 +29,8 @@ pub(super) struct Admission {
     pub(super) resume: Option<EntryId>,
     /// Engine that is to serve.
     pub(super) engine: String,
+    /// Nothing leaves the house before the answer does, so the admission may share its sync.
+    pub(super) whole: bool,
 }
 
 /// A turn that has its place.
@@ -130,7 +136,11 @@ impl House {
             }));
         }
         let lease = Some((state.record().row, self.store.lease()));
-        admitted.ack = Some(self.store.submit(Submission { lease, writes }));
+        let submission = Submission { lease, writes };
+        admitted.ack = Some(match admission.whole {
+            true => self.store.submit_soon(submission, SHARE_SYNC),
+            false => self.store.submit(submission),
+        });
         Ok(admitted)
     }
 

@@ -105,6 +105,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         idempotency_key: run.idempotency_key.clone(),
         resume,
         engine: run.lease.engine().id().to_owned(),
+        whole: !request.stream && Keeper::of(&run.agent.info).is_none(),
     };
     run.admitted = house.admit(&run.session, admission)?;
     if let Some(child) = child {

@@ -40,6 +40,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use writer::Job;
 
 /// Most submissions in the queue. A disk that has stopped answering must not fill the memory.
@@ -116,6 +117,18 @@ fn backend(error: rusqlite::Error) -> StoreError {
     StoreError::Backend(error.to_string())
 }
 
+impl SqliteStore {
+    fn send(&self, job: Job) {
+        match self.jobs.try_send(job) {
+            Err(TrySendError::Full(Job::Submit(_, reply) | Job::Soon(_, reply, _))) => {
+                let _ = reply.send(Err(StoreError::Backend("the queue of the writer is full".into())));
+            }
+            // The reply is dropped with the job, which the receipt reads as closed.
+            Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+        }
+    }
+}
+
 impl Store for SqliteStore {
     fn lease(&self) -> LeaseToken {
         LeaseToken(self.ids.epoch)
@@ -131,15 +144,17 @@ impl Store for SqliteStore {
 
     fn submit(&self, submission: Submission) -> Ack {
         let (reply, receiver) = tokio::sync::oneshot::channel();
-        match self.jobs.try_send(Job::Submit(submission, reply)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(Job::Submit(_, reply))) => {
-                let _ = reply.send(Err(StoreError::Backend("the queue of the writer is full".into())));
-            }
-            // The reply is dropped with the job, which the receipt reads as closed.
-            Err(TrySendError::Full(Job::Close) | TrySendError::Disconnected(_)) => {}
-        }
-        Ack(receiver)
+        self.send(Job::Submit(submission, reply));
+        Ack::new(receiver, None)
+    }
+
+    fn submit_soon(&self, submission: Submission, patience: Duration) -> Ack {
+        let (reply, receiver) = tokio::sync::oneshot::channel();
+        self.send(Job::Soon(submission, reply, Instant::now() + patience));
+        let jobs = self.jobs.clone();
+        // A full queue is being written anyway.
+        let hurry = move || drop(jobs.try_send(Job::Hurry));
+        Ack::new(receiver, Some(Box::new(hurry)))
     }
 
     fn session(&self, key: &str) -> Result<Option<SessionRecord>, StoreError> {

@@ -635,6 +635,37 @@ fn a_barrier_costs_no_commit_and_comes_after_what_was_queued() {
 }
 
 #[test]
+fn what_may_wait_shares_the_sync_of_what_comes_next_and_never_waits_once_somebody_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let (record, mut head) = conversation(&*store, "s", 1);
+    let mut next = |store: &dyn Store| {
+        let entry = message(store, record.row, head, Role::User, "more");
+        head = entry.id;
+        Submission { lease: None, writes: vec![Write::Append(entry)] }
+    };
+    let before = store.stats().commits;
+    let soon = store.submit_soon(next(&*store), Duration::from_secs(30));
+    store.submit(next(&*store)).durable_blocking(deadline()).unwrap();
+    soon.durable_blocking(deadline()).unwrap();
+    assert_eq!(store.stats().commits, before + 1, "one sync for both");
+
+    let since = Instant::now();
+    store.submit_soon(next(&*store), Duration::from_secs(30)).durable_blocking(deadline()).unwrap();
+    assert!(since.elapsed() < Duration::from_secs(15), "waiting for it ends the patience");
+
+    drop(store.submit_soon(next(&*store), Duration::from_millis(5)));
+    while store.stats().commits < before + 3 {
+        assert!(since.elapsed() < Duration::from_secs(60), "nobody waits, and it is written all the same");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(store.submit_soon(next(&*store), Duration::from_secs(30)));
+    drop(store);
+    let store = open(dir.path()).unwrap();
+    assert_eq!(store.branch(record.row, head).unwrap().len(), 6, "closing writes what still waited");
+}
+
+#[test]
 fn a_second_gateway_is_refused_until_the_first_has_closed() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).unwrap();

@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Instant;
 use tokio::sync::oneshot;
 
 /// Most submissions in one commit: bounds how long the first of them waits.
@@ -34,6 +35,10 @@ pub(super) type Reply = oneshot::Sender<Result<(), StoreError>>;
 pub(super) enum Job {
     /// Apply and acknowledge.
     Submit(Submission, Reply),
+    /// The same, with whatever comes until then, so that one sync does for both.
+    Soon(Submission, Reply, Instant),
+    /// Somebody waits for what came soon.
+    Hurry,
     /// Finish what is queued before this, then end.
     Close,
 }
@@ -78,22 +83,39 @@ impl Writer {
                 Err(TryRecvError::Disconnected) => None,
                 Ok(job) => Some(job),
             };
+            // Until when nobody waits for any of the batch.
+            let mut patience = None;
             match next {
                 Some(Job::Submit(submission, reply)) => batch.push((submission, reply)),
+                Some(Job::Soon(submission, reply, until)) => {
+                    patience = Some(until);
+                    batch.push((submission, reply));
+                }
+                Some(Job::Hurry) => continue,
                 Some(Job::Close) | None => break,
             }
             let mut bytes = batch.first().map_or(0, |(submission, _)| weight(submission));
             while batch.len() < BATCH && bytes < BATCH_BYTES {
-                match self.jobs.try_recv() {
-                    Ok(Job::Submit(submission, reply)) => {
+                let more = match patience {
+                    Some(until) => self.jobs.recv_timeout(until.saturating_duration_since(Instant::now())).ok(),
+                    None => self.jobs.try_recv().ok(),
+                };
+                match more {
+                    Some(Job::Submit(submission, reply)) => {
+                        patience = None;
                         bytes += weight(&submission);
                         batch.push((submission, reply));
                     }
-                    Ok(Job::Close) => {
+                    Some(Job::Soon(submission, reply, _)) => {
+                        bytes += weight(&submission);
+                        batch.push((submission, reply));
+                    }
+                    Some(Job::Hurry) => patience = None,
+                    Some(Job::Close) => {
                         open = false;
                         break;
                     }
-                    Err(_) => break,
+                    None => break,
                 }
             }
             self.gate.enter();

@@ -29,6 +29,7 @@ impl TurnRun {
                 entry.flags |= flags;
                 last = entry.id;
                 state.append(entry, &mut writes)?;
+                writes.extend(self.host.keep(&mut state, last));
             }
             writes.extend(self.host.keep(&mut state, last));
             state.sync(&self.agent.counter);
