@@ -2,7 +2,7 @@
 //! provider, turns go on.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use engineroom_tests::{Gateway, MockModel, Setup};
+use engineroom_tests::{Gateway, MockModel, Setup, model};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -321,4 +321,77 @@ fn one_library_may_offer_an_engine_and_a_provider() {
     assert_eq!(slot(&gateway)["effective"], "chaos");
     assert_eq!(gateway.client().engines()["effective"], "chaos");
     assert!(gateway.stop().success());
+}
+
+/// The answer of a model that calls these tools, or of one that has called enough.
+fn calling(request: &Value, stream: &mut std::net::TcpStream, calls: &[(&str, Value)]) {
+    let messages = request["messages"].as_array().unwrap();
+    let done = messages.iter().filter(|message| message["role"] == "tool").count();
+    match calls.get(done) {
+        Some((name, arguments)) => {
+            let call = json!({"id": format!("call-{done}"), "type": "function",
+                "function": {"name": name, "arguments": arguments.to_string()}});
+            model::message(stream, json!({"role": "assistant", "content": null, "tool_calls": [call]}), "tool_calls");
+        }
+        None => model::answer(request, stream, "done"),
+    }
+}
+
+#[test]
+fn the_model_searches_and_keeps_notes_where_its_tools_are_switched_on() {
+    let model = MockModel::start(|request, stream| {
+        let calls = [
+            ("memory_append", json!({"text": "The pilot is called Marisol."})),
+            ("memory_search", json!({"query": "pilot"})),
+            ("memory_append", json!({"text": ""})),
+        ];
+        calling(request, stream, &calls);
+    });
+    let setup = with_notes().toml(&model.toml(WINDOW)).toml("[memory]\ntools = [\"search\", \"append\"]\n");
+    let gateway = setup.start();
+    let answer = gateway.client().say("s", "Remember the pilot's name: Marisol.");
+    assert_eq!(answer.text(), "done", "{answer:?}");
+    let requests = model.requests();
+    assert_eq!(requests.len(), 4, "{requests:#?}");
+    let offered = requests[0]["tools"].to_string();
+    assert!(offered.contains("memory_search") && offered.contains("memory_append"), "{offered}");
+    assert!(system(&model).contains("`memory_append`"), "{}", system(&model));
+    let results: Vec<String> = requests[3]["messages"].as_array().unwrap().iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| message["content"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(results[0], "kept");
+    assert!(results[1].contains("Marisol") && results[1].contains(".md#L"), "{results:?}");
+    assert!(results[2].starts_with("error: ") && results[2].contains("empty"), "{results:?}");
+    assert_eq!(std::fs::read_dir(folder(&setup)).unwrap().count(), 1);
+
+    // Without the switch, and without a provider, the model is offered nothing.
+    for setup in [with_notes(), Setup::new().toml("[memory]\ntools = [\"search\"]\n")] {
+        let model = MockModel::saying("ok");
+        let setup = setup.toml(&model.toml(WINDOW));
+        let gateway = setup.start();
+        gateway.client().say("s", "Hi");
+        assert_eq!(model.requests()[0].get("tools"), None);
+    }
+}
+
+#[test]
+fn the_turn_record_says_what_the_memory_gave_or_why_it_gave_nothing() {
+    let model = MockModel::saying("ok");
+    let setup = with_notes().toml(&model.toml(WINDOW));
+    note(&setup, "MEMORY.md", "- Something.\n");
+    let gateway = setup.start();
+    gateway.client().say("s", "Hi");
+    let record = last_turn(&gateway);
+    assert!(record.contains("\"provider\":\"notes\"") && !record.contains("\"tokens\":0}"), "{record}");
+    drop(gateway);
+    let setup = Setup::new().memory("gone").toml(&model.toml(WINDOW));
+    let gateway = setup.start();
+    gateway.client().say("s", "Hi");
+    assert!(last_turn(&gateway).contains("memory-missing"), "{}", last_turn(&gateway));
+}
+
+fn last_turn(gateway: &Gateway) -> String {
+    let turns = gateway.client().get("/api/sessions/s/turns").json();
+    turns.to_string()
 }

@@ -16,6 +16,8 @@ const TITLE_MAX: usize = 80;
 const HEAD: u64 = 1_024;
 /// A tool of this name searches the notes.
 const SEARCH_TOOL: &str = "memory_search";
+/// A tool of this name adds to them.
+const APPEND_TOOL: &str = "memory_append";
 
 /// What the section is made of.
 pub(crate) struct Parts<'a> {
@@ -35,7 +37,8 @@ pub(crate) struct Parts<'a> {
 pub(crate) fn section(parts: &Parts<'_>) -> Option<String> {
     let mut others: Vec<&Listed> = parts.notes.iter().filter(|note| note.name != MAIN).collect();
     let main = parts.main.trim();
-    if parts.most == 0 || main.is_empty() && others.is_empty() {
+    let keeps = parts.tools.contains(&APPEND_TOOL);
+    if parts.most == 0 || main.is_empty() && others.is_empty() && !keeps {
         return None;
     }
     let mut tail = String::new();
@@ -60,6 +63,9 @@ pub(crate) fn section(parts: &Parts<'_>) -> Option<String> {
         tail.push_str(&format!(
             "\n\nSearch them with `{SEARCH_TOOL}` before you answer about earlier work, decisions, dates, people or preferences."
         ));
+    }
+    if keeps {
+        tail.push_str(&format!("\n\nKeep what should outlast this session with `{APPEND_TOOL}`."));
     }
     match parts.citations {
         CitationsMode::On => tail.push_str("\n\nWhen you use a note, name its file, as in (2026-01-31.md)."),
@@ -147,6 +153,8 @@ mod tests {
         let notes = [("a.md", "x")];
         let with = |tools: &[&str], citations| make("", &notes, tools, citations, 6_000).unwrap();
         assert!(with(&["memory_search"], CitationsMode::On).contains("`memory_search`"));
+        assert!(with(&["memory_append"], CitationsMode::Auto).contains("`memory_append`"));
+        assert!(make("", &[], &["memory_append"], CitationsMode::Auto, 6_000).is_some(), "there is a first time");
         assert!(with(&[], CitationsMode::On).contains("name its file"));
         assert!(with(&[], CitationsMode::Off).contains("Do not name"));
     }

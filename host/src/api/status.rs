@@ -52,10 +52,19 @@ pub(super) async fn metrics(State(api): State<Arc<Api>>) -> Result<Response, Api
 
 /// What the slot counts by itself.
 fn show(status: &SlotStatus, metrics: &Metrics) {
-    for engine in &status.engines {
+    let engines = status.engines.iter().map(|engine| {
         let ready = engine.state == EngineState::Ready;
         metrics.set_engine(&engine.id, ready, engine.effective, engine.abandoned, engine.over_budget);
-        for (hook, calls) in &engine.hooks {
+        (engine.id.clone(), &engine.hooks)
+    });
+    let providers = status.memory.providers.iter().map(|provider| {
+        let id = format!("memory:{}", provider.id);
+        let effective = status.memory.main.effective == provider.id;
+        metrics.set_engine(&id, provider.state == EngineState::Ready, effective, provider.abandoned, 0);
+        (id, &provider.hooks)
+    });
+    for (id, hooks) in engines.chain(providers) {
+        for (hook, calls) in hooks {
             let numbers = HookNumbers {
                 calls: calls.count,
                 failures: calls.failures,
@@ -63,7 +72,7 @@ fn show(status: &SlotStatus, metrics: &Metrics) {
                 p50: calls.p50_us / 1e6,
                 p99: calls.p99_us / 1e6,
             };
-            metrics.set_hook(&engine.id, hook, numbers);
+            metrics.set_hook(&id, hook, numbers);
         }
     }
     let mut refused: BTreeMap<(String, &str), u64> = BTreeMap::new();

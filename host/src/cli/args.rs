@@ -160,8 +160,11 @@ pub enum PluginsCommand {
     /// Put an engine, or a chain of engines, into the slot
     Select {
         /// Engine ids, first choice first
-        #[arg(value_name = "ID", required = true)]
+        #[arg(value_name = "ID", required_unless_present = "memory")]
         chain: Vec<String>,
+        /// Memory provider to put into the memory slot; "none" for none
+        #[arg(long, value_name = "ID")]
+        memory: Option<String>,
     },
 }
 
@@ -358,12 +361,19 @@ mod tests {
 
     #[test]
     fn select_takes_a_chain() {
-        let Command::Plugins(PluginsCommand::Select { chain }) =
+        let Command::Plugins(PluginsCommand::Select { chain, memory }) =
             parse("engineroom plugins select recall window").command
         else {
             panic!()
         };
-        assert_eq!(chain, ["recall", "window"]);
+        assert_eq!((chain, memory), (vec!["recall".into(), "window".into()], None));
+        let Command::Plugins(PluginsCommand::Select { chain, memory }) =
+            parse("engineroom plugins select --memory notes").command
+        else {
+            panic!()
+        };
+        assert_eq!((chain, memory), (Vec::<String>::new(), Some("notes".into())));
+        refused("engineroom plugins select", "ID");
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(super) async fn run(context: &Context, command: PluginsCommand) -> Result<Ve
     match command {
         PluginsCommand::List => list(context).await,
         PluginsCommand::Inspect { what } => inspect(context, &what).await,
-        PluginsCommand::Select { chain } => select(context, &chain).await,
+        PluginsCommand::Select { chain, memory } => select(context, &chain, memory.as_deref()).await,
     }
 }
 
@@ -224,20 +224,40 @@ fn show(out: &Out, plugin: &Value) {
     }
 }
 
-async fn select(context: &Context, chain: &[String]) -> Result<Verdict, CliError> {
-    let out = context.out;
-    let chain = checked(chain)?;
+async fn select(context: &Context, chain: &[String], memory: Option<&str>) -> Result<Verdict, CliError> {
+    // Both are checked before one of them is written.
+    let chain = if chain.is_empty() { Vec::new() } else { checked(chain)? };
+    let memory = memory.map(str::trim);
+    if memory == Some("") {
+        return Err(CliError::Usage("name a memory provider, or \"none\"".into()));
+    }
     let folder = context.config().plugins.clone();
     let reports = blocking(move || discover(&folder)).await?;
-    let mut known: Vec<&str> = reports.iter().flat_map(|report| report.engines().iter().map(String::as_str)).collect();
-    known.push(RESERVED_ENGINE);
-    for id in &chain {
-        if !known.contains(&id.as_str()) {
-            let near = nearest(id, known.iter().copied()).map(|near| format!("; did you mean \"{near}\"?"));
-            out.warn(&format!("no library offers an engine \"{id}\" yet{}", near.unwrap_or_default()));
-        }
+    let engines = reports.iter().flat_map(|report| report.engines()).map(String::as_str).chain([RESERVED_ENGINE]);
+    let providers = reports.iter().flat_map(|report| report.memory()).map(String::as_str).chain(["none"]);
+    warn_of_unknown(context, "an engine", chain.iter().map(String::as_str), &engines.collect::<Vec<_>>());
+    warn_of_unknown(context, "a memory provider", memory.into_iter(), &providers.collect::<Vec<_>>());
+    let path = &context.config().path;
+    if !chain.is_empty() {
+        tell(context, "plugins.slots.contextEngine", edit::select(path, &chain))?;
     }
-    match edit::select(&context.config().path, &chain) {
+    if let Some(provider) = memory {
+        tell(context, "plugins.slots.memory", edit::select_memory(path, provider))?;
+    }
+    Ok(Verdict::Well)
+}
+
+fn warn_of_unknown<'i>(context: &Context, what: &str, ids: impl Iterator<Item = &'i str>, known: &[&str]) {
+    for id in ids.filter(|id| !known.contains(id)) {
+        let near = nearest(id, known.iter().copied()).map(|near| format!("; did you mean \"{near}\"?"));
+        context.out.warn(&format!("no library offers {what} \"{id}\" yet{}", near.unwrap_or_default()));
+    }
+}
+
+/// Says what an edit of `key` did.
+fn tell(context: &Context, key: &str, edited: Result<edit::Edited, edit::EditError>) -> Result<(), CliError> {
+    let out = context.out;
+    match edited {
         Ok(edited) => {
             if out.is_json() {
                 out.document(&edited);
@@ -247,10 +267,10 @@ async fn select(context: &Context, chain: &[String]) -> Result<Verdict, CliError
             } else {
                 out.aside(&format!("{} says so already", edited.path.display()));
             }
-            if let Some(winner) = context.stronger("plugins.slots.contextEngine") {
+            if let Some(winner) = context.stronger(key) {
                 out.warn(&format!("{winner} overrides the file, so this change has no effect while it is set"));
             }
-            Ok(Verdict::Well)
+            Ok(())
         }
         Err(error) => {
             // The operator, or the program that generates the file, makes the change from this.

@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostic;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use toml_edit::{DocumentMut, Item, Value};
+use toml_edit::{DocumentMut, Item, TableLike, Value};
 
 /// What an edit did.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -88,6 +88,76 @@ impl Diagnostic for EditError {
 
 /// Sets `plugins.slots.contextEngine` to an engine id or, with several, to a chain. The file is made when there is none.
 pub fn select(path: &Path, chain: &[String]) -> Result<Edited, EditError> {
+    edit(path, |document| slot(document, "contextEngine", chain_value(chain)))
+}
+
+/// Sets `plugins.slots.memory` to a provider id, or to "none". The file is made when there is none.
+pub fn select_memory(path: &Path, provider: &str) -> Result<Edited, EditError> {
+    edit(path, |document| slot(document, "memory", Value::from(provider)))
+}
+
+/// Takes what is gone out of every slot, the agents' too: a chain goes on without it, an empty one becomes `legacy`, the memory
+/// slot becomes "none". What no slot names changes nothing, and no file is made.
+pub fn reset_slots(path: &Path, engines: &[String], memory: &[String]) -> Result<Edited, EditError> {
+    if !path.exists() {
+        return Ok(Edited { path: path.into(), change: String::new(), changed: false, created: false });
+    }
+    edit(path, |document| {
+        let mut tables: Vec<&mut dyn TableLike> = Vec::new();
+        for (key, item) in document.iter_mut() {
+            match key.get() {
+                "plugins" => tables.extend(item.as_table_like_mut().and_then(|plugins| table_in(plugins, "slots"))),
+                "agents" => {
+                    let agents = item.as_table_like_mut().into_iter().flat_map(|agents| agents.iter_mut());
+                    let agents = agents.filter_map(|(_, agent)| agent.as_table_like_mut());
+                    tables.extend(agents.filter_map(|agent| table_in(agent, "slots")));
+                }
+                _ => {}
+            }
+        }
+        for slots in tables {
+            without(slots, "contextEngine", engines, "legacy");
+            without(slots, "memory", memory, "none");
+        }
+        Some(())
+    })
+}
+
+fn table_in<'t>(table: &'t mut dyn TableLike, key: &str) -> Option<&'t mut dyn TableLike> {
+    table.get_mut(key).and_then(Item::as_table_like_mut)
+}
+
+/// Takes the ids that are gone out of a slot's value; `default` when nothing is left of it.
+fn without(slots: &mut dyn TableLike, key: &str, gone: &[String], default: &str) {
+    let Some(value) = slots.get_mut(key).and_then(Item::as_value_mut) else { return };
+    let ids: Vec<String> = match &*value {
+        Value::String(id) => vec![id.value().clone()],
+        Value::Array(ids) => ids.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => return,
+    };
+    let left: Vec<String> = ids.iter().filter(|id| !gone.iter().any(|gone| gone == id.trim())).cloned().collect();
+    if left.len() == ids.len() {
+        return;
+    }
+    let new = if left.is_empty() { Value::from(default) } else { chain_value(&left) };
+    put(value, new);
+}
+
+fn chain_value(chain: &[String]) -> Value {
+    match chain {
+        [one] => Value::from(one.as_str()),
+        many => Value::Array(many.iter().map(String::as_str).collect()),
+    }
+}
+
+/// Puts a value in the place of another; the spaces before it and the comment behind it stay.
+fn put(old: &mut Value, mut new: Value) {
+    *new.decor_mut() = old.decor().clone();
+    *old = new;
+}
+
+/// Changes the document and writes it: whole, or not at all. `change` gives `None` when something that is no table is in its way.
+fn edit(path: &Path, change: impl FnOnce(&mut DocumentMut) -> Option<()>) -> Result<Edited, EditError> {
     let before = match std::fs::read_to_string(path) {
         Ok(text) => Some(text),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -98,12 +168,19 @@ pub fn select(path: &Path, chain: &[String]) -> Result<Edited, EditError> {
     if !created {
         judge(path)?;
     }
-    let (after, managed) = with_chain(path, &before, chain)?;
-    let change = difference(&before, &after);
-    if before == after {
-        return Ok(Edited { path: path.into(), change, changed: false, created: false });
+    let shape = || EditError::Shape { path: path.into() };
+    let mut document: DocumentMut = before.parse().map_err(|_| shape())?;
+    let managed = document.get("plugins").and_then(|plugins| plugins.get("managed")).and_then(Item::as_bool);
+    let unchanged = document.to_string();
+    change(&mut document).ok_or_else(shape)?;
+    let after = document.to_string();
+    if after == unchanged {
+        return Ok(Edited { path: path.into(), change: String::new(), changed: false, created: false });
     }
-    if managed {
+    let windows = before.contains("\r\n") && !after.contains("\r\n");
+    let after = if windows { after.replace('\n', "\r\n") } else { after };
+    let change = difference(&before, &after);
+    if managed == Some(true) {
         return Err(EditError::Managed { path: path.into(), change });
     }
     match replace(path, &after) {
@@ -127,31 +204,18 @@ fn judge(path: &Path) -> Result<(), EditError> {
     }
 }
 
-/// The text with the chain in its place, and whether the file is managed.
-fn with_chain(path: &Path, text: &str, chain: &[String]) -> Result<(String, bool), EditError> {
-    let shape = || EditError::Shape { path: path.into() };
-    let mut document: DocumentMut = text.parse().map_err(|_| shape())?;
-    let mut value = match chain {
-        [one] => Value::from(one.as_str()),
-        many => Value::Array(many.iter().map(String::as_str).collect()),
-    };
-    let plugins = document.entry("plugins").or_insert_with(implicit).as_table_like_mut().ok_or_else(shape)?;
-    let managed = plugins.get("managed").and_then(Item::as_bool).unwrap_or(false);
-    let slots = plugins.entry("slots").or_insert_with(explicit).as_table_like_mut().ok_or_else(shape)?;
-    match slots.get_mut("contextEngine").and_then(Item::as_value_mut) {
-        Some(old) if same(old, &value) => return Ok((text.to_owned(), managed)),
-        Some(old) => {
-            // The spaces before the value and the comment behind it stay.
-            *value.decor_mut() = old.decor().clone();
-            *old = value;
-        }
+/// Puts a value into `plugins.slots`; `None` when something that is no table is in its way.
+fn slot(document: &mut DocumentMut, key: &str, value: Value) -> Option<()> {
+    let plugins = document.entry("plugins").or_insert_with(implicit).as_table_like_mut()?;
+    let slots = plugins.entry("slots").or_insert_with(explicit).as_table_like_mut()?;
+    match slots.get_mut(key).and_then(Item::as_value_mut) {
+        Some(old) if same(old, &value) => {}
+        Some(old) => put(old, value),
         None => {
-            slots.insert("contextEngine", Item::Value(value));
+            slots.insert(key, Item::Value(value));
         }
     }
-    let after = document.to_string();
-    let windows = text.contains("\r\n") && !after.contains("\r\n");
-    Ok((if windows { after.replace('\n', "\r\n") } else { after }, managed))
+    Some(())
 }
 
 /// A table that needs no header of its own.
@@ -272,6 +336,53 @@ mod tests {
             "[plugins]\nenabled = true # on\n\n[plugins.slots]\ncontextEngine = \"w\"\n",
         );
         check("", &["w"], "[plugins.slots]\ncontextEngine = \"w\"\n");
+    }
+
+    /// What `reset_slots` makes of a file when these are gone.
+    fn check_reset(before: &str, engines: &[&str], memory: &[&str], expected: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugins.toml");
+        std::fs::write(&path, before).unwrap();
+        let ids = |ids: &[&str]| -> Vec<String> { ids.iter().map(ToString::to_string).collect() };
+        let edited = reset_slots(&path, &ids(engines), &ids(memory)).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        assert_eq!(edited.changed, before != expected);
+    }
+
+    #[test]
+    fn what_is_gone_leaves_every_slot() {
+        check_reset(
+            "[plugins.slots] # who\ncontextEngine = [\"recall\", \"window\"] # a chain\nmemory = \"notes\" # mine\n\
+             [agents.a.slots]\ncontextEngine = \"recall\"\nmemory = \"other\"\n",
+            &["recall"],
+            &["notes"],
+            "[plugins.slots] # who\ncontextEngine = \"window\" # a chain\nmemory = \"none\" # mine\n\
+             [agents.a.slots]\ncontextEngine = \"legacy\"\nmemory = \"other\"\n",
+        );
+        check_reset("plugins.slots.contextEngine = \"w\"\n", &["w"], &[], "plugins.slots.contextEngine = \"legacy\"\n");
+    }
+
+    #[test]
+    fn a_slot_that_names_something_else_stays_and_no_file_is_made() {
+        let text = "[plugins]\nslots = { contextEngine = \"window\", memory = \"notes\" }\n";
+        // The ids of engines and of memory providers are apart.
+        check_reset(text, &["notes"], &["window"], text);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugins.toml");
+        assert!(!reset_slots(&path, &["w".into()], &[]).unwrap().changed && !path.exists());
+    }
+
+    #[test]
+    fn a_memory_provider_is_selected_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugins.toml");
+        std::fs::write(&path, "[plugins.slots]\nmemory = \"none\"   # for now\n").unwrap();
+        assert!(select_memory(&path, "notes").unwrap().changed);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "[plugins.slots]\nmemory = \"notes\"   # for now\n");
+        let loaded = crate::config::load(Some(&path), &Overrides::default()).unwrap();
+        assert_eq!(loaded.config.plugins.slots.memory.as_deref(), Some("notes"));
+        assert!(!select_memory(&path, "notes").unwrap().changed);
     }
 
     #[test]

@@ -259,6 +259,14 @@ impl<'a> Given<'a> {
         }
     }
 
+    /// Several of a closed list of names, each once.
+    pub(super) fn each_of<T: Copy + PartialEq>(self, known: &[(&'static str, T)]) -> Read<Vec<T>> {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        let items = self.list_of(&names)?;
+        let values = known.iter().filter(|(name, _)| items.iter().any(|item| item == name));
+        Ok(values.map(|(_, value)| *value).collect())
+    }
+
     /// One of a closed list of names.
     pub(super) fn one_of<T: Copy>(self, known: &[(&'static str, T)]) -> Read<T> {
         let text = self.string("a string")?.trim();

@@ -1,7 +1,7 @@
 //! Every key with a fixed place: its section, how it is read, where it goes. One line a key.
 
 use super::given::{Given, Wrong};
-use super::types::{Citations, Config, OnFailure, TrustPolicy};
+use super::types::{Citations, Config, MemoryTool, OnFailure, TrustPolicy};
 use serde_json::{Value, json};
 
 /// A key with a fixed place.
@@ -52,6 +52,8 @@ const TRUST: [(&str, TrustPolicy); 3] =
     [("any", TrustPolicy::Any), ("pinned", TrustPolicy::Pinned), ("signed", TrustPolicy::Signed)];
 
 const CITATIONS: [(&str, Citations); 3] = [("auto", Citations::Auto), ("on", Citations::On), ("off", Citations::Off)];
+
+const MEMORY_TOOLS: [(&str, MemoryTool); 2] = [("search", MemoryTool::Search), ("append", MemoryTool::Append)];
 
 /// All of them, in the order in which `doctor` shows them.
 pub(super) const SETTINGS: &[Setting] = &[
@@ -117,6 +119,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("tools.timeout_ms", tools.timeout_ms, millis),
     setting!("memory.citations", memory.citations, one_of, &CITATIONS),
     setting!("memory.section_tokens", memory.section_tokens, number, 0),
+    setting!("memory.tools", memory.tools, each_of, &MEMORY_TOOLS),
     setting!("subagents.enabled", subagents.enabled, boolean),
     setting!("subagents.tool", subagents.tool, boolean),
     setting!("subagents.max_depth", subagents.max_depth, number, 1),

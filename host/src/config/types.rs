@@ -306,6 +306,16 @@ pub enum Citations {
     Off,
 }
 
+/// A tool of the memory that the model may be offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemoryTool {
+    /// `memory_search`.
+    Search,
+    /// `memory_append`.
+    Append,
+}
+
 /// `[memory]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MemoryConfig {
@@ -313,6 +323,8 @@ pub struct MemoryConfig {
     pub citations: Citations,
     /// Most tokens of the memory section; at most a quarter of the window is used.
     pub section_tokens: u64,
+    /// Tools that the gateway offers to the model; none by default.
+    pub tools: Vec<MemoryTool>,
 }
 
 /// `[subagents]`.
@@ -420,7 +432,7 @@ impl Config {
             },
             pruning: PruningConfig::default(),
             tools: ToolsConfig { max_calls: 32, timeout_ms: 120_000 },
-            memory: MemoryConfig { citations: Citations::Auto, section_tokens: 4_000 },
+            memory: MemoryConfig { citations: Citations::Auto, section_tokens: 4_000, tools: Vec::new() },
             subagents: SubagentsConfig {
                 enabled: true,
                 tool: false,

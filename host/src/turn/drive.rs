@@ -74,6 +74,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         services: TurnServices::new(house.clone(), session.clone()),
         system_tokens: session.agent.system_tokens(&incoming.system),
         tool_tokens: session.agent.tool_tokens(&request.params),
+        memory_tokens: 0,
         house: house.clone(),
         agent: child.as_ref().map_or_else(|| session.agent.clone(), |child| child.room(&session.agent)),
         session,

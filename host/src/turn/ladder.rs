@@ -226,7 +226,7 @@ impl TurnRun {
                 trigger::TIMEOUT_RECOVERY => TIMEOUT_ATTEMPTS,
                 _ => 1,
             },
-            budget: self.prompt_limit().saturating_sub(self.system_tokens + self.tool_tokens + turn).max(1),
+            budget: self.prompt_limit().saturating_sub(self.fixed_tokens() + turn).max(1),
             current: Some(current),
             focus: None,
             may_defer: false,

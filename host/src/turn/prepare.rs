@@ -86,8 +86,9 @@ impl TurnRun {
         if !self.hold_fence(engine).map_err(Setback::Over)? {
             return Err(Setback::PassedOver);
         }
+        self.open_tools();
         if !engine.has(Hook::Tools) {
-            // It is on its way while earlier turns are handed over and the session is taken up. What tools an engine has is known
+            // The memory section is on its way while earlier turns are handed over and the session is taken up. What tools an engine has is known
             // only after that.
             self.services.memory().begin(&tool_names(self.tools.params(&self.params)));
         }
@@ -233,7 +234,6 @@ impl TurnRun {
         let available_tools = tool_names(self.tools.params(&self.params));
         let memory = self.memory_section(engine, &available_tools).await;
         let since = Instant::now();
-        let memory_tokens = memory.as_ref().map_or(0, |section| addition_tokens(section, &self.agent.counter));
         let fixed = self.system_tokens + self.tool_tokens;
         let (view, len, prompt, current, projected) = {
             let mut state = self.session.state();
@@ -263,14 +263,14 @@ impl TurnRun {
             });
             (view, len, prompt, current, projected)
         };
-        let budget = limit.saturating_sub(fixed + memory_tokens + current).max(1);
-        let unwindowed = fixed + memory_tokens + projected;
+        let budget = limit.saturating_sub(self.fixed_tokens() + current).max(1);
+        let unwindowed = self.fixed_tokens() + projected;
         let facts = self.session_facts(Some(budget), Some(unwindowed));
         let input = AssembleInput {
             view: view.clone(),
             len,
             prompt,
-            system_tokens: self.system_tokens + memory_tokens,
+            system_tokens: self.system_tokens + self.memory_tokens,
             available_tools,
             model: Some(self.agent.info.resolved.clone()),
             citations_mode: self.house.memory.citations_mode(),
@@ -304,7 +304,9 @@ impl TurnRun {
         if self.notes.memory.is_some() {
             self.timed("memory", since);
         }
-        snapshot.section.filter(|_| engine.id() == LEGACY)
+        let section = snapshot.section.filter(|_| engine.id() == LEGACY);
+        self.memory_tokens = if section.is_some() { tokens } else { 0 };
+        section
     }
 }
 

@@ -161,6 +161,8 @@ pub(super) struct TurnRun {
     /// Tokens of the system prompt and of the tool schemas.
     pub(super) system_tokens: u64,
     pub(super) tool_tokens: u64,
+    /// Tokens of the memory section, where the host itself puts it into the prompt.
+    pub(super) memory_tokens: u64,
     /// What was tried to get a prompt through since the last good model call.
     pub(super) pressure: Pressure,
     /// A provider said that the prompt is too long.
@@ -215,6 +217,7 @@ impl TurnRun {
             tools: Toolbox::default(),
             system_tokens: 0,
             tool_tokens: 0,
+            memory_tokens: 0,
             pressure: Pressure::default(),
             overflowed: false,
             aborted: false,
@@ -229,6 +232,11 @@ impl TurnRun {
         self.look = true;
         self.services = TurnServices::in_manner(self.house.clone(), self.session.clone(), Manner::Look);
         self.services.set_fence(self.admitted.first);
+    }
+
+    /// Tokens of every prompt of the turn beside the history: system prompt, memory section, tool schemas.
+    pub(super) fn fixed_tokens(&self) -> u64 {
+        self.system_tokens + self.memory_tokens + self.tool_tokens
     }
 
     /// Facts for the client.

@@ -58,6 +58,9 @@ pub struct TurnRow {
     /// was told everything); `command` for the thread of a command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<Value>,
+    /// The memory section: `provider` and `tokens`, or `code` and `reason` where the selected provider gave none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Value>,
     /// Steps that made the prompt shorter: `step`, `before`, `after` in tokens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ladder: Vec<Value>,
@@ -128,6 +131,7 @@ impl From<TurnRecord> for TurnRow {
                 usage: take("/usage"),
             },
             thread: take("/notes/thread"),
+            memory: take("/notes/memory"),
             ladder: list(take("/notes/ladder")),
             compactions: list(take("/notes/compactions")),
             precheck: take("/notes/precheck"),

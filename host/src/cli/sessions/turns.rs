@@ -50,6 +50,9 @@ fn turn_row(turn: &Value) -> Vec<Cell> {
     let mut remarks = said("passed", |passed| {
         format!("{} passed over ({}): {}", text(passed, "engine"), text(passed, "code"), text(passed, "reason"))
     });
+    if let Some(code) = turn.pointer("/memory/code").and_then(Value::as_str) {
+        remarks.push(format!("no memory ({code})"));
+    }
     remarks.extend(said("ladder", |step| {
         format!("{} {} → {}", text(step, "step"), count(number(step, "before")), count(number(step, "after")))
     }));

@@ -43,7 +43,7 @@ impl TurnRun {
             return None;
         }
         let window = self.agent.info.context_window;
-        let fixed = self.system_tokens + self.tool_tokens;
+        let fixed = self.fixed_tokens();
         let reserve = config.reserve_tokens.min(window / 4);
         let threshold = self.agent.counter.budget(window.saturating_sub(reserve));
         let state = self.session.state();

@@ -193,7 +193,7 @@ impl TurnRun {
             token_budget,
             current_tokens: Some(self.session.state().projected_tokens()),
             heartbeat: self.heartbeat,
-            fixed_tokens: (self.system_tokens, self.tool_tokens),
+            fixed_tokens: (self.system_tokens + self.memory_tokens, self.tool_tokens),
             params: self.params.clone(),
         }
     }

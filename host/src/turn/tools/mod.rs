@@ -13,6 +13,7 @@
 //! A tool that is no engine's implements [`GatewayTool`] and is named in [`gateway_tools`].
 
 mod calls;
+mod memory;
 mod offer;
 mod relay;
 mod steps;
@@ -74,7 +75,7 @@ pub(super) struct ToolRun {
 
 /// The gateway's own tools for a turn. A room that brings one adds it here.
 fn gateway_tools(run: &TurnRun) -> Vec<Arc<dyn GatewayTool>> {
-    super::subagents::tool(run).into_iter().collect()
+    memory::memory_tools(run).into_iter().chain(super::subagents::tool(run)).collect()
 }
 
 /// What a model reads of a call that went wrong.

@@ -145,19 +145,34 @@ impl Toolbox {
 }
 
 impl TurnRun {
+    /// True when nothing of the gateway's or an engine's may be offered.
+    fn only_clients_tools(&self) -> bool {
+        // The old form of tools and the new one exclude each other.
+        self.params.contains_key("functions") || self.house.config.tools.max_calls == 0
+    }
+
+    /// Offers the gateway's own tools, once a turn.
+    pub(in crate::turn) fn open_tools(&mut self) {
+        if self.only_clients_tools() || std::mem::replace(&mut self.tools.opened, true) {
+            return;
+        }
+        self.tools.client = client_names(&self.params);
+        for tool in gateway_tools(self) {
+            self.offer(tool.definition(), By::Gateway(tool), "the gateway");
+        }
+        if self.tools.any() {
+            self.tools.merge(&self.params);
+            self.tool_tokens = self.agent.tool_tokens(self.tools.params(&self.params));
+        }
+    }
+
     /// Offers the gateway's own tools and those of `engine`, each engine asked once a turn.
     pub(in crate::turn) async fn offer_tools(&mut self, engine: &EngineRef) -> Result<(), HookFailure> {
-        // The old form of tools and the new one exclude each other.
-        if self.params.contains_key("functions") || self.house.config.tools.max_calls == 0 {
+        if self.only_clients_tools() {
             return Ok(());
         }
+        self.open_tools();
         let before = self.tools.offered.len();
-        if !std::mem::replace(&mut self.tools.opened, true) {
-            self.tools.client = client_names(&self.params);
-            for tool in gateway_tools(self) {
-                self.offer(tool.definition(), By::Gateway(tool), "the gateway");
-            }
-        }
         let asks = engine.has(Hook::Tools) && engine.has(Hook::CallTool);
         if asks && !self.tools.asked.iter().any(|asked| asked == engine.id()) {
             let facts = self.session_facts(None, None);
