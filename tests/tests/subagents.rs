@@ -3,6 +3,7 @@
 
 use engineroom_tests::{Answer, Client, MockModel, Setup, model};
 use serde_json::{Value, json};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -319,6 +320,134 @@ fn delete(client: &Client, path: &str) -> (u16, String) {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let mut answer = agent.delete(format!("{}{path}", client.base())).call().expect("DELETE");
     (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap_or_default())
+}
+
+#[test]
+fn a_child_that_is_ended_while_it_is_prepared_is_rolled_back() {
+    let (model, _) = echo();
+    let setup = Setup::new().recorder(&json!({"slow": {"prepare_subagent_spawn": 1500}})).toml(&model.toml(100_000));
+    let gateway = setup.start();
+    let client = gateway.client();
+    client.say(PARENT, "Hello.");
+    let answer = std::thread::scope(|scope| {
+        let spawning = scope.spawn(|| spawn(client, PARENT, json!({"task": "look", "mode": "fork"})));
+        let child = wait_for("the child", || children(client, PARENT).pop());
+        assert_eq!(child["state"], "preparing");
+        let (status, body) = delete(client, &format!("{}/{}", path(PARENT), child["child"].as_str().unwrap()));
+        assert!(status == 200 && body.contains("\"state\":\"deleted\""), "{status} {body}");
+        spawning.join().unwrap()
+    });
+    assert_eq!((answer.status, answer.json()["error"]["diagnostic"].as_str()), (500, Some("CE624")), "{answer:?}");
+    assert_eq!(setup.calls().of("rollback_subagent_spawn").len(), 1);
+    assert_eq!(setup.calls().of("on_subagent_ended").len(), 0);
+    assert_eq!(children(client, PARENT), Vec::<Value>::new());
+}
+
+#[test]
+fn who_waits_and_goes_away_ends_nothing_and_the_parent_hears_the_result() {
+    let (model, go) = echo();
+    let setup = Setup::new().recorder(&json!({})).toml(&model.toml(100_000));
+    let gateway = setup.start();
+    let client = gateway.client();
+    client.say(PARENT, "Hello.");
+    let body = json!({"task": "wait for the ferry", "wait": true}).to_string();
+    let address = client.base().strip_prefix("http://").unwrap();
+    let mut waiting = std::net::TcpStream::connect(address).unwrap();
+    let head = format!(
+        "POST {} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        path(PARENT),
+        body.len()
+    );
+    waiting.write_all(head.as_bytes()).unwrap();
+    let child = wait_for("the child", || children(client, PARENT).into_iter().find(|row| row["state"] == "running"));
+    drop(waiting);
+    // The gateway sees it go before the answer is there.
+    std::thread::sleep(Duration::from_millis(300));
+    go.store(true, Ordering::Release);
+    let child = child["child"].as_str().unwrap();
+    assert_eq!(in_state(client, PARENT, child, "completed")["delivered"], false);
+    client.say(PARENT, "And?");
+    let seen = said(&model.requests().pop().unwrap());
+    assert_eq!(seen.iter().filter(|text| text.contains("answer to: wait for the ferry")).count(), 1, "{seen:?}");
+}
+
+#[test]
+fn resetting_the_parent_deletes_its_children() {
+    let (model, _) = echo();
+    let setup = Setup::new().recorder(&json!({})).toml(&model.toml(100_000));
+    let gateway = setup.start();
+    let client = gateway.client();
+    client.say(PARENT, "Hello.");
+    let done =
+        spawn(client, PARENT, json!({"task": "look", "wait": true})).json()["child"].as_str().unwrap().to_owned();
+    let running = spawn(client, PARENT, json!({"task": "wait"})).json()["child"].as_str().unwrap().to_owned();
+    setup.calls().wait_for("on_subagent_ended", 1);
+    let reset = client.post(&format!("/api/sessions/{PARENT}/reset"), &[], &json!({}));
+    assert_eq!(reset.status, 200, "{reset:?}");
+    let told = setup.calls().of("on_subagent_ended");
+    let reason = |child: &str| {
+        let of: Vec<_> =
+            told.iter().filter(|call| call["childKey"] == child).map(|call| call["reason"].clone()).collect();
+        assert_eq!(of.len(), 1, "{told:?}");
+        of[0].clone()
+    };
+    assert_eq!((reason(&done), reason(&running)), (json!("Completed"), json!("Deleted")));
+    assert!(children(client, PARENT).iter().all(|row| row["gone"] == true));
+    for child in [done, running] {
+        assert_eq!(client.get(&format!("/api/sessions/{child}")).status, 404);
+    }
+}
+
+#[test]
+fn a_stop_in_good_order_lets_a_child_go_on_afterwards() {
+    let (model, go) = echo();
+    let setup = Setup::new().recorder(&json!({})).toml(&model.toml(100_000)).env("ENGINEROOM_GATEWAY_DRAIN_MS", "200");
+    let gateway = setup.start();
+    let client = gateway.client();
+    client.say(PARENT, "Hello.");
+    let child = spawn(client, PARENT, json!({"task": "wait for me"})).json()["child"].as_str().unwrap().to_owned();
+    gateway.stop();
+    // More often than a task is begun again after a crash.
+    for _ in 0..3 {
+        let before = model.requests().len();
+        let gateway = setup.start();
+        wait_for("the task to be begun again", || (model.requests().len() > before).then_some(()));
+        gateway.stop();
+    }
+    go.store(true, Ordering::Release);
+    let gateway = setup.start();
+    let done = in_state(gateway.client(), PARENT, &child, "completed");
+    assert_eq!(done["result"], "answer to: wait for me");
+    assert_eq!(setup.calls().wait_for("on_subagent_ended", 1).len(), 1);
+    assert_eq!(setup.calls().of("rollback_subagent_spawn").len(), 0);
+}
+
+#[test]
+fn a_client_that_sends_its_whole_history_does_not_lose_what_a_child_said() {
+    let (model, _) = echo();
+    let setup = Setup::new().recorder(&json!({})).toml(&model.toml(100_000));
+    let gateway = setup.start();
+    let client = gateway.client();
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let assistant = |text: &str| json!({"role": "assistant", "content": format!("answer to: {text}")});
+    client.chat(Some(PARENT), json!([user("one")]));
+    let child = spawn(client, PARENT, json!({"task": "count"})).json()["child"].as_str().unwrap().to_owned();
+    in_state(client, PARENT, &child, "completed");
+    let seen = |messages: Value| {
+        assert_eq!(client.chat(Some(PARENT), messages).status, 200);
+        said(&model.requests().pop().unwrap())
+    };
+    let note = |seen: &[String]| seen.iter().filter(|text| text.contains("answer to: count")).count();
+    // The next message, then the same again (a new answer is wanted), then another in its place.
+    let first = seen(json!([user("one"), assistant("one"), user("two")]));
+    assert_eq!((first.len(), note(&first)), (3, 1), "{first:?}");
+    let again = seen(json!([user("one"), assistant("one"), user("two")]));
+    assert_eq!(again, first);
+    let edited = seen(json!([user("one"), assistant("one"), user("three")]));
+    assert_eq!((edited.len(), note(&edited)), (3, 1), "{edited:?}");
+    assert_eq!(edited[2], "three");
+    let later = seen(json!([user("one"), assistant("one"), user("three"), assistant("three"), user("four")]));
+    assert_eq!((later.len(), note(&later)), (4, 1), "{later:?}");
 }
 
 #[test]

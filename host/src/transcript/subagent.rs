@@ -173,3 +173,75 @@ impl SubagentRecord {
         matches!(self.state, SubagentState::Ending | SubagentState::Ended) && !self.delivered
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A child that runs.
+    pub(crate) fn child(parent: &str, name: &str) -> SubagentRecord {
+        SubagentRecord {
+            child: format!("agent:main:subagent:{name}"),
+            parent: parent.into(),
+            row: 7,
+            session_id: "id".into(),
+            agent: "main".into(),
+            depth: 1,
+            fork: false,
+            light: false,
+            label: None,
+            task: "look".into(),
+            system: None,
+            model: None,
+            note: None,
+            engine: "window".into(),
+            state: SubagentState::Running,
+            reason: None,
+            cause: None,
+            result: None,
+            told: false,
+            delivered: false,
+            gone: false,
+            budgets: SubagentBudgets::default(),
+            usage: SubagentUsage::default(),
+            attempts: 1,
+            created_ms: 1,
+            expires_ms: 100,
+            ended_ms: 0,
+        }
+    }
+
+    #[test]
+    fn a_child_never_goes_back_whoever_writes_last() {
+        let ended = SubagentRecord {
+            state: SubagentState::Ended,
+            reason: Some(SubagentEnd::Completed),
+            result: Some("well".into()),
+            told: true,
+            ended_ms: 9,
+            ..child("p", "a")
+        };
+        let mut late = SubagentRecord { delivered: true, ..child("p", "a") };
+        late.merge(ended.clone());
+        assert_eq!(late, SubagentRecord { delivered: true, ..ended.clone() });
+        // Also the other way round.
+        let mut last = ended.clone();
+        last.merge(SubagentRecord { gone: true, ..child("p", "a") });
+        assert_eq!(last, SubagentRecord { gone: true, ..ended });
+    }
+
+    #[test]
+    fn something_is_left_to_do_until_everybody_was_told_and_nothing_is_stored() {
+        let mut record = child("p", "a");
+        assert!(record.open() && !record.waiting() && record.due_ms() == Some(100));
+        record.state = SubagentState::Ending;
+        assert!(record.open() && record.waiting());
+        record.state = SubagentState::Ended;
+        assert!(record.open(), "its engine was not told");
+        record.told = true;
+        assert!(!record.open() && record.waiting());
+        record.delivered = true;
+        record.gone = true;
+        assert!(!record.open() && !record.waiting() && record.due_ms().is_none());
+    }
+}

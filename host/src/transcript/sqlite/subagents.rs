@@ -78,3 +78,75 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SubagentRecord> {
     serde_json::from_str(&document)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, error.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::open;
+    use crate::transcript::subagent::tests::child;
+    use crate::transcript::{SessionRecord, Store, SubagentEnd, SubagentRecord, SubagentState, Submission, Write};
+    use std::time::{Duration, Instant};
+
+    fn write(store: &dyn Store, writes: Vec<Write>) {
+        let ack = store.submit(Submission { lease: None, writes });
+        ack.durable_blocking(Instant::now() + Duration::from_secs(10)).unwrap();
+    }
+
+    fn put(store: &dyn Store, record: SubagentRecord) {
+        write(store, vec![Write::Subagent(Box::new(record))]);
+    }
+
+    fn names(found: Vec<SubagentRecord>) -> Vec<String> {
+        found.iter().map(|child| child.child.rsplit(':').next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_left_to_do_is_found_by_parent_and_by_time_also_after_a_restart() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).unwrap();
+        let ended = |name: &str| SubagentRecord {
+            state: SubagentState::Ended,
+            reason: Some(SubagentEnd::Completed),
+            told: true,
+            ..child("p", name)
+        };
+        put(&*store, child("p", "running"));
+        put(&*store, ended("waiting"));
+        put(&*store, SubagentRecord { delivered: true, expires_ms: 500, ..ended("late") });
+        put(&*store, SubagentRecord { delivered: true, gone: true, ..ended("over") });
+        put(&*store, child("q", "other"));
+        store.close();
+        drop(store);
+        let store = open(dir.path()).unwrap();
+        assert_eq!(names(store.subagents("p", false).unwrap()), ["late", "over", "running", "waiting"]);
+        assert_eq!(names(store.subagents("p", true).unwrap()), ["waiting"]);
+        let due = |now| {
+            let mut due = names(store.subagents_due(now).unwrap());
+            due.sort();
+            due
+        };
+        assert_eq!(due(99), ["other", "running"]);
+        assert_eq!(due(100), ["other", "running", "waiting"]);
+        assert_eq!(due(500), ["late", "other", "running", "waiting"]);
+        assert_eq!(store.subagent("agent:main:subagent:over").unwrap().unwrap().result, None);
+        // A late writing does not take back what was done.
+        put(&*store, SubagentRecord { attempts: 2, ..child("p", "over") });
+        let over = store.subagent("agent:main:subagent:over").unwrap().unwrap();
+        assert!(over.gone && over.delivered && over.state == SubagentState::Ended);
+    }
+
+    #[test]
+    fn a_deleted_session_forgets_the_children_with_which_nothing_is_left_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).unwrap();
+        let parent = SessionRecord::new(store.next_session(), "p", 1);
+        let row = parent.row;
+        write(&*store, vec![Write::CreateSession { record: parent }]);
+        let ended = SubagentRecord { state: SubagentState::Ended, told: true, gone: true, ..child("p", "over") };
+        put(&*store, ended);
+        put(&*store, SubagentRecord { state: SubagentState::Ended, gone: true, ..child("p", "owed") });
+        write(&*store, vec![Write::DeleteSession { session: row }]);
+        assert_eq!(names(store.subagents("p", false).unwrap()), ["owed"]);
+        write(&*store, vec![Write::SubagentForget("agent:main:subagent:owed".into())]);
+        assert_eq!(names(store.subagents("p", false).unwrap()), Vec::<String>::new());
+    }
+}

@@ -37,7 +37,7 @@ pub(super) use tool::tool;
 
 use super::TurnError;
 use super::house::House;
-use crate::transcript::{StoreError, SubagentRecord, Submission, Write};
+use crate::transcript::{StoreError, SubagentEnd, SubagentRecord, SubagentState, Submission, Write};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -110,7 +110,15 @@ pub(super) async fn end_one(house: &Arc<House>, parent: &str, child: &str) -> Re
     let unknown = || TurnError::Subagent(SubagentError::Unknown { child: child.to_owned() });
     let record = stored(house, child).await?.filter(|record| record.parent == parent).ok_or_else(unknown)?;
     end::remove(house, &record.child, super::ended::End::Deleted).await?;
-    Ok(stored(house, child).await?.unwrap_or(record).into())
+    // One that was still being started is forgotten, and what was prepared for it is rolled back.
+    let never_ran = SubagentRecord {
+        state: SubagentState::Ended,
+        reason: Some(SubagentEnd::Deleted),
+        delivered: true,
+        gone: true,
+        ..record
+    };
+    Ok(stored(house, child).await?.unwrap_or(never_ran).into())
 }
 
 /// The session of a child takes one turn, its task; the caller holds its lane.
