@@ -75,6 +75,14 @@ pub struct CursorRequest {
     pub max_bytes: u64,
 }
 
+impl CursorRequest {
+    /// Behind the last entry that this engine was handed over, by `commit_turn` or by a cursor: what follows is new to it.
+    #[must_use]
+    pub fn after_handed_over() -> CursorRequest {
+        CursorRequest { cursor: Some(crate::wire::cursor_place::HANDED_OVER.to_owned()), ..CursorRequest::default() }
+    }
+}
+
 /// A page of a transcript.
 #[non_exhaustive]
 pub enum Page<'a> {

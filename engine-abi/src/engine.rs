@@ -122,10 +122,13 @@ pub trait ContextEngine: Sized + Send + Sync + 'static {
     /// Makes the context smaller. [`Context::delegate_compaction`] leaves it to the host.
     fn compact(&self, context: &Context, request: &CompactRequest) -> Result<Compaction>;
 
-    /// First sight of a session in this process: catch up through the transcript.
+    /// First sight of a session in this process, and after turns that another engine served: catch up through the
+    /// transcript. By default an engine that commits by [`Commit::Ingest`] ingests what it was not given yet.
     fn bootstrap(&self, context: &Context) -> Result<Bootstrapped> {
-        let _ = context;
-        Err(Error::unsupported())
+        match Self::COMMIT {
+            Commit::Ingest => context.catch_up(|entry| self.ingest(context, entry)),
+            Commit::Stateless | Commit::Never => Err(Error::unsupported()),
+        }
     }
 
     /// House-keeping, after bootstrap, a turn or a compaction.

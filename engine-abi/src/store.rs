@@ -229,6 +229,43 @@ impl Context {
     }
 }
 
+impl Context {
+    /// What `bootstrap` does by default: hands every entry that this engine was not given yet, up to the current turn, to
+    /// `ingest`.
+    ///
+    /// # Errors
+    ///
+    /// When `ingest` fails, the transcript cannot be read, or the call is over.
+    pub fn catch_up(&self, mut ingest: impl FnMut(&crate::Entry) -> Result<bool>) -> Result<crate::Bootstrapped> {
+        let mut imported = 0;
+        if self.offers(crate::wire::service::TRANSCRIPT) {
+            let mut request = crate::CursorRequest::after_handed_over();
+            loop {
+                self.check()?;
+                match self.read_transcript(&request)? {
+                    crate::Page::Entries { entries, cursor, has_more, required_bytes } => {
+                        for entry in entries {
+                            imported += u64::from(ingest(entry)?);
+                        }
+                        if !has_more {
+                            break;
+                        }
+                        if entries.is_empty() && request.max_bytes != 0 {
+                            return Err(Error::new("an entry of the transcript is larger than any page"));
+                        }
+                        request.cursor = cursor;
+                        // One entry that is larger than the usual page.
+                        request.max_bytes = required_bytes.unwrap_or(0);
+                    }
+                    crate::Page::Reset { cursor, .. } => request.cursor = cursor,
+                    _ => break,
+                }
+            }
+        }
+        Ok(crate::Bootstrapped { bootstrapped: true, imported_messages: Some(imported), reason: None })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,7 +26,11 @@ struct Table<E>(std::marker::PhantomData<E>);
 impl<E: ContextEngine> Table<E> {
     const TABLE: &'static EngineV1 = &EngineV1 {
         info: Some(info::<E>),
-        bootstrap: if E::HOOKS.has("bootstrap") { Some(bootstrap::<E>) } else { None },
+        bootstrap: if E::HOOKS.has("bootstrap") || matches!(E::COMMIT, Commit::Ingest) {
+            Some(bootstrap::<E>)
+        } else {
+            None
+        },
         maintain: if E::HOOKS.has("maintain") { Some(maintain::<E>) } else { None },
         ingest: Some(ingest::<E>),
         ingest_batch: if E::HOOKS.has("ingest_batch") { Some(ingest_batch::<E>) } else { None },

@@ -320,6 +320,13 @@ pub mod cursor_outcome {
     pub const UNAVAILABLE: u32 = 3;
 }
 
+/// Places of a transcript that have a name, instead of a cursor.
+pub mod cursor_place {
+    /// Behind the last entry that this engine was handed over, by `commitTurn` or by a cursor, and before which it missed
+    /// nothing: what comes from here on is new to it.
+    pub const HANDED_OVER: &str = "handed-over";
+}
+
 /// Why a cursor was reset. 0 is none.
 pub mod cursor_reset {
     /// No reset.

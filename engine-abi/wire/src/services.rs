@@ -108,7 +108,8 @@ pub struct CompactionV1 {
 pub struct CursorRequestV1 {
     /// Session to read; absent for the session of this call. Another one only when granted.
     pub session_key: Str,
-    /// Where to go on; absent to start from the oldest entry. Opaque; a position, never an authorisation.
+    /// Where to go on; absent to start from the oldest entry, or a name from [`crate::cursor_place`]. Opaque; a position,
+    /// never an authorisation.
     pub cursor: Str,
     /// Most messages: 0 for 1,000; at most 10,000.
     pub max_messages: u64,

@@ -14,7 +14,7 @@ use crate::slot::{
     MaintainOutput, MemoryHit, MemoryPromptArgs, Replacement, ServiceError, ServiceStatus, StoreOp, TokenCount,
 };
 use crate::transcript::{Branch, EngineScope, EntryId, SessionRecord, StoreError, Submission, Write, cursor};
-use engine_abi::wire::{cursor_outcome, cursor_reset, service};
+use engine_abi::wire::{cursor_outcome, cursor_place, cursor_reset, service};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -218,7 +218,17 @@ impl TurnServices {
     fn read_own(&self, scope: &CallScope<'_>, request: &CursorRequest) -> Result<CursorPage, ServiceError> {
         let fence = self.fence_for(scope.hook);
         let state = self.session.state();
-        let page = self.page(state.record(), state.branch(), request, fence)?;
+        let place = request.cursor.as_deref().filter(|place| *place == cursor_place::HANDED_OVER);
+        let page = match place {
+            None => self.page(state.record(), state.branch(), request, fence)?,
+            Some(_) => {
+                let handed = state.extra.handed.get(scope.engine_id).copied().unwrap_or(0);
+                // What is asked anew was handed over with its old answer, and is fenced all the same.
+                let last = state.message_before(fence.unwrap_or(EntryId::MAX).min(handed.saturating_add(1)));
+                let cursor = Some(cursor::behind(state.record(), state.branch(), last));
+                self.page(state.record(), state.branch(), &CursorRequest { cursor, ..request.clone() }, fence)?
+            }
+        };
         if let Some(last) = page.entries.last() {
             let before = self.read_up_to.fetch_max(last.head.id, Ordering::AcqRel);
             let catch_up = self.catch_up.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,4 +6,5 @@ mod conversation;
 mod engines;
 mod failures;
 mod maintenance;
+mod outbox;
 mod overflow;
