@@ -142,9 +142,8 @@ fn a_run_beyond_its_own_deadline_is_given_up_though_nobody_waits_for_it() {
         .toml("[plugins.deadlines]\nbackground_maintain_ms = 400\n");
     let gateway = setup.start();
     gateway.client().say("one", "hello").text();
-    let row = wait("the quarantine", || {
-        Some(engine_row(&gateway, "recorder")).filter(|row| row["state"] == "quarantined")
-    });
+    let row =
+        wait("the quarantine", || Some(engine_row(&gateway, "recorder")).filter(|row| row["state"] == "quarantined"));
     assert_eq!((&row["code"], &row["quarantine"]["at"]), (&json!("deadline"), &json!("maintain")), "{row:#}");
     assert!(row["quarantine"]["hint"].as_str().unwrap().contains("background_maintain_ms"), "{row:#}");
     let last = wait("the report", || Some(report(&gateway, "one")).filter(|report| report["last"].is_object()));
@@ -271,7 +270,8 @@ fn a_hook_that_hangs_after_the_reply_frees_the_session_at_its_deadline() {
         let session = (engine == "recorder").then_some("one");
         let hello = || gateway.client().chat(session, json!([{"role": "user", "content": "hello"}]));
         assert_eq!(hello().engine(), Some(engine));
-        let row = wait("the quarantine", || Some(engine_row(&gateway, engine)).filter(|row| row["state"] == "quarantined"));
+        let row =
+            wait("the quarantine", || Some(engine_row(&gateway, engine)).filter(|row| row["state"] == "quarantined"));
         assert_eq!(row["quarantine"]["diagnostic"], "CE312", "{hook}: {row:#}");
         let since = Instant::now();
         assert_eq!(hello().engine(), Some("legacy"), "{hook}");

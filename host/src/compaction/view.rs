@@ -85,6 +85,13 @@ impl View {
         self.heads.partition_point(|head| head.id < id)
     }
 
+    /// Leaves out the rows from `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        self.heads.truncate(len);
+        self.bodies.truncate(len);
+        self.attached.split_off(&len);
+    }
+
     /// Index of exactly this entry.
     pub fn index_of(&self, id: EntryId) -> Option<usize> {
         self.heads.binary_search_by_key(&id, |head| head.id).ok()

@@ -109,9 +109,6 @@ pub fn load_from(
     if !problems.is_empty() {
         return Err(ConfigError::Invalid { path: file, problems });
     }
-    if config.plugins.context_engine_policy.shadow.is_some() {
-        notes.push("plugins.policy.contextEngine.shadow is set; this version does not run a shadow engine".into());
-    }
     let origins = origins(&config, &places);
     Ok(Loaded { config, origins, notes, from_file })
 }
@@ -131,6 +128,7 @@ fn check_whole(reader: &mut Reader<'_>) {
             Some("name the variable that holds the token in gateway.auth_token_env, or listen on 127.0.0.1".into()),
         );
     }
+    check_shadow(reader);
     let gateway = reader.config.model.clone();
     check_model(reader, "", &gateway);
     check_host(reader, "", &gateway);
@@ -144,6 +142,27 @@ fn check_whole(reader: &mut Reader<'_>) {
             check_host(reader, &format!("{AGENTS}.{id}."), &model);
         }
     }
+}
+
+/// An engine serves or watches, not both: else one session would be entered twice at once.
+fn check_shadow(reader: &mut Reader<'_>) {
+    const KEY: &str = "plugins.policy.contextEngine.shadow";
+    let config = &reader.config;
+    let Some(shadow) = config.plugins.context_engine_policy.shadow.clone() else { return };
+    let agents = config.agents.iter().map(|(id, agent)| (format!("{AGENTS}.{id}.slots.contextEngine"), &agent.slots));
+    let main = ("plugins.slots.contextEngine".to_owned(), &config.plugins.slots);
+    // Without a word the gateway's chain is `legacy`; an agent's is the gateway's.
+    let unsaid = config.plugins.slots.context_engine.is_empty() && shadow == "legacy";
+    let by_default = |chain: &[String]| unsaid && chain.is_empty();
+    let mut chains = std::iter::once(main).chain(agents);
+    let Some((chain, _)) =
+        chains.find(|(_, slots)| slots.context_engine.contains(&shadow) || by_default(&slots.context_engine))
+    else {
+        return;
+    };
+    let place = reader.places.get(KEY).cloned().unwrap_or_else(|| reader.place(None));
+    let message = format!("{KEY} is {shadow:?}, which {chain} lists: an engine serves or watches");
+    reader.problem(Problem::WRONG_VALUE, place, message, Some("take it out of one of them".into()));
 }
 
 /// `front`: what stands before `model` in the dotted keys.

@@ -138,7 +138,7 @@ pub enum OnFailure {
 pub struct SlotPolicy {
     /// What happens when no engine of the chain can serve.
     pub on_failure: OnFailure,
-    /// Engine id that watches; not run yet.
+    /// Engine id that watches; in no chain.
     pub shadow: Option<String>,
 }
 

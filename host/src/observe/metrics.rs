@@ -61,6 +61,9 @@ pub struct Metrics {
     model_first_byte: Histogram,
     tokens: Counters<1>,
     compactions: Counters<3>,
+    shadow_turns: Counters<2>,
+    shadow_entries: Counters<2>,
+    shadow_tokens: Counters<2>,
     maintenance: Counters<2>,
     completions: Counters<2>,
     completion_tokens: Counters<2>,
@@ -110,6 +113,9 @@ impl Metrics {
             model_first_byte: long(),
             tokens: Family::default(),
             compactions: Family::default(),
+            shadow_turns: Family::default(),
+            shadow_entries: Family::default(),
+            shadow_tokens: Family::default(),
             maintenance: Family::default(),
             completions: Family::default(),
             completion_tokens: Family::default(),
@@ -152,6 +158,13 @@ impl Metrics {
             self.model_first_byte.clone(),
         );
         r.register("tokens", "Tokens as the provider counted them, by kind", self.tokens.clone());
+        r.register("shadow_turns", "Turns that an engine watched, by what came of it", self.shadow_turns.clone());
+        r.register(
+            "shadow_entries",
+            "Entries of watched turns, by who showed them: both, only the first, only the shadow",
+            self.shadow_entries.clone(),
+        );
+        r.register("shadow_tokens", "Their tokens", self.shadow_tokens.clone());
         r.register("compactions", "Compactions, by maker, trigger and outcome", self.compactions.clone());
         r.register("llm_completions", "Completions that engines asked for, by outcome", self.completions.clone());
         r.register("llm_completion_tokens", "Tokens of these, by kind", self.completion_tokens.clone());
@@ -231,6 +244,18 @@ impl Metrics {
         self.compactions
             .get_or_create(&[("by", by.into()), ("trigger", trigger.into()), ("outcome", outcome.into())])
             .inc();
+    }
+
+    /// An engine watched a turn: "compared", "gave_way", "failed" or "out".
+    pub fn shadow_turn(&self, engine: &str, outcome: &str) {
+        self.shadow_turns.get_or_create(&[("engine", engine.into()), ("outcome", outcome.into())]).inc();
+    }
+
+    /// What of a watched turn was shown by both, only by the engine that served ("first"), or only by the shadow.
+    pub fn shadow_shown(&self, engine: &str, by: &str, entries: u64, tokens: u64) {
+        let labels = [("engine", engine.into()), ("shown_by", by.into())];
+        self.shadow_entries.get_or_create(&labels).inc_by(entries);
+        self.shadow_tokens.get_or_create(&labels).inc_by(tokens);
     }
 
     /// A completion that an engine asked for ended.

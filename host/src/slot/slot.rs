@@ -196,7 +196,8 @@ impl Slot {
     /// Every id that some chain lists.
     pub(crate) fn wanted(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
-        let all = self.chain.iter().chain(self.agents.values().flatten());
+        let shadow = self.config.plugins.context_engine_policy.shadow.iter();
+        let all = self.chain.iter().chain(self.agents.values().flatten()).chain(shadow);
         all.filter(|id| *id != LEGACY && seen.insert(id.as_str())).cloned().collect()
     }
 
@@ -273,6 +274,22 @@ impl Slot {
             Some(Known::Out(record)) => Err((record.code, format!("{}: {}", record.at, record.reason))),
             None => Err((DegradedCode::EngineMissing, "no such engine is registered".into())),
         }
+    }
+
+    /// The engine that watches this agent's stored turns, or why it cannot; `None` when the slot has no shadow.
+    pub fn shadow(&self, agent: &str) -> Option<Result<EngineRef, Passed>> {
+        let id = self.config.plugins.context_engine_policy.shadow.as_deref().filter(|_| self.config.plugins.enabled)?;
+        let passed = |code, reason: String| Passed { engine: id.to_owned(), code, reason };
+        Some(match self.find(id) {
+            Err((code, reason)) => Err(passed(code, reason)),
+            Ok((core, info)) if not_durable(&info, &core).is_some() => {
+                let reason = not_durable(&info, &core).unwrap_or_default();
+                Err(passed(DegradedCode::DurableSemanticsMissing, reason.to_owned()))
+            }
+            Ok(_) => {
+                self.engine(agent, id).ok_or_else(|| passed(DegradedCode::EngineRefused, "it left just now".into()))
+            }
+        })
     }
 
     /// The engine of one agent by its id, whatever the slot's value: for a replay. `None` when it cannot serve.

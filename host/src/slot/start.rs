@@ -120,7 +120,9 @@ impl Slot {
     fn listed(&self) -> Vec<(String, String)> {
         let main = self.chain.iter().map(|id| (id.clone(), MAIN_AGENT.to_owned()));
         let agents = self.agents.iter().flat_map(|(agent, ids)| ids.iter().map(|id| (id.clone(), agent.clone())));
-        main.chain(agents).filter(|(id, _)| id != LEGACY).collect()
+        let shadow =
+            self.config.plugins.context_engine_policy.shadow.iter().map(|id| (id.clone(), MAIN_AGENT.to_owned()));
+        main.chain(agents).chain(shadow).filter(|(id, _)| id != LEGACY).collect()
     }
 
     /// Makes an instance. A failure is latched where it happens.

@@ -3,6 +3,7 @@
 use super::clock::now_ms;
 use super::house::House;
 use super::run::TurnRun;
+use super::services::Manner;
 use crate::observe::InFlight;
 use crate::slot::{Hook, HookFailure};
 use crate::transcript::{EntryId, Submission, TurnRecord, Write};
@@ -96,12 +97,14 @@ impl TurnRun {
             read: AtomicU64::new(0),
             since_ms: now_ms(),
         });
-        let listed = self.list(&catch_up);
+        // One that only watches maintains nothing, and its catch-up is not what a turn waits for.
+        let serves = self.manner == Manner::Serve;
+        let listed = if serves { self.list(&catch_up) } else { None };
         self.services.set_catch_up(Some(catch_up.clone()));
         let outcome = {
-            let work = self.segment(facts, false, |segment| {
+            let work = self.segment(facts, false, move |segment| {
                 segment.bootstrap()?;
-                segment.maintain(trigger::BOOTSTRAP, false)
+                if serves { segment.maintain(trigger::BOOTSTRAP, false).map(drop) } else { Ok(()) }
             });
             tokio::pin!(work);
             let mut tell = tokio::time::interval_at(tokio::time::Instant::now() + TELL_EVERY, TELL_EVERY);

@@ -10,7 +10,7 @@ use super::ladder::Pressure;
 use super::outlet::{Head, Outlet};
 use super::replay_answer::{self, chunks_of, stored_answer};
 use super::run::{Cancel, Notes, TurnRun, warn_of_passed};
-use super::services::TurnServices;
+use super::services::{Manner, TurnServices};
 use super::subagents;
 use super::tools::Toolbox;
 use super::{TurnBody, TurnError, TurnReply, TurnRequest, TurnStream};
@@ -49,6 +49,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
             let waiting = house.metrics.as_ref().map(|metrics| metrics.waiting());
             let lane = cancel.unless_fired(house.lanes.enter(key)).await??;
             drop(waiting);
+            house.shadows.give_way(key);
             subagents::open_to(house, key, request.idempotency_key.as_deref()).await?;
             (Some(lane), house.open(key, true).await?)
         }
@@ -95,7 +96,9 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         aborted: false,
         settled: false,
         background: None,
-        look: false,
+        manner: Manner::Serve,
+        view_until: 0,
+        shown: None,
     };
     run.session.state().extra.fixed_tokens = (run.system_tokens, run.tool_tokens);
     let admission = Admission {

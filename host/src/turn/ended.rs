@@ -60,6 +60,7 @@ pub struct ToldEngine {
 pub(super) async fn end(house: &Arc<House>, key: &str, end: End) -> Result<EndReport, TurnError> {
     subagents::stop_child(house, key).await?;
     let lane = house.lanes.enter(key).await?;
+    house.shadows.gone(key).await;
     let session = house.open(key, false).await?;
     subagents::children_end(house, key).await?;
     let (row, generation) = {

@@ -7,6 +7,7 @@ use super::clock::Clock;
 use super::lanes::Lanes;
 use super::maintenance::Maintenance;
 use super::session::Memory;
+use super::shadow::Shadows;
 use super::summaries::Summaries;
 use crate::config::Config;
 use crate::memory::MemoryRoom;
@@ -36,6 +37,8 @@ pub(super) struct House {
     /// The memory slot.
     pub(super) memory: Arc<MemoryRoom>,
     agents: AgentRooms,
+    /// The engine that only watches.
+    pub(super) shadows: Arc<Shadows>,
     pub(super) runtime: tokio::runtime::Handle,
     pub(super) lanes: Arc<Lanes>,
     pub(super) hot: HotSessions<Memory>,
@@ -85,6 +88,7 @@ impl House {
             metrics,
             memory: Arc::new(MemoryRoom::new(slot.clone(), provider_services, config.memory.clone())),
             agents: AgentRooms::new(&config, models),
+            shadows: Arc::new(Shadows::new(&config)),
             config,
             store,
             slot,
@@ -171,6 +175,7 @@ impl House {
     pub(super) async fn drain(&self, patience: Duration) -> bool {
         self.tasks.close();
         self.maintenance.cancel_all();
+        self.shadows.stop();
         let quiet = tokio::time::timeout(patience, self.tasks.wait()).await.is_ok();
         self.stop.cancel();
         if !quiet {
@@ -178,6 +183,7 @@ impl House {
             let _ = tokio::time::timeout(SETTLE_PATIENCE, self.tasks.wait()).await;
         }
         self.maintenance.ended().await;
+        self.shadows.ended().await;
         self.flush();
         quiet
     }

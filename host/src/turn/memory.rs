@@ -87,6 +87,16 @@ impl TurnMemory {
         }
     }
 
+    /// What was prepared last.
+    pub(super) fn snapshot(&self) -> Option<MemorySnapshot> {
+        self.state().snapshot.clone()
+    }
+
+    /// Takes what was prepared for another run of the same turn.
+    pub(super) fn adopt(&self, snapshot: MemorySnapshot) {
+        self.state().snapshot = Some(snapshot);
+    }
+
     /// The section as it was prepared last.
     pub(super) fn prepared(&self) -> Option<String> {
         self.state().snapshot.as_ref()?.section.clone()

@@ -53,6 +53,7 @@ mod services;
 mod session;
 mod settings;
 mod settle;
+mod shadow;
 mod subagents;
 mod summaries;
 mod tools;
@@ -72,6 +73,7 @@ pub use repair::{RepairAction, RepairOutcome, RepairReport, RepairRequest, Repai
 pub use request::{CompactReport, HistoryMode, TurnBody, TurnFacts, TurnReply, TurnRequest, TurnStream};
 pub use subagents::{SpawnBudgets, SpawnMode, SpawnRequest, SubagentError, SubagentReport};
 
+pub use shadow::ShadowStatus;
 pub use turns::{TurnRow, TurnTokens, TurnsPage};
 
 use house::House;
@@ -195,6 +197,11 @@ impl Turns {
     /// [`TurnError::NoSession`], or that the store failed.
     pub async fn turns(&self, key: &str, before: Option<String>, limit: usize) -> Result<TurnsPage, TurnError> {
         turns::page(&self.house, key, before, limit).await
+    }
+
+    /// What an engine found while it watched; `None` when it never did and does not.
+    pub fn shadow(&self, engine: &str) -> Option<ShadowStatus> {
+        self.house.shadows.status(engine)
     }
 
     /// Deletes a session with everything that hangs on it; every engine that knows of it is told first.

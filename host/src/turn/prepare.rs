@@ -5,7 +5,9 @@ use super::memory;
 use super::offer::{Offer, ROWS_PER_CALL, replayed};
 use super::prompt::{Prompt, addition_tokens};
 use super::run::TurnRun;
+use super::services::Manner;
 use super::session::message_of;
+use super::shadow::Shown;
 use crate::observe::broken;
 use crate::slot::{
     AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, Item, LEGACY, PromptAuthority, PromptInput,
@@ -239,11 +241,11 @@ impl TurnRun {
             let mut state = self.session.state();
             let window = self.agent.info.context_window;
             let now = self.house.clock.now_ms();
-            let (view, projected) = if self.look {
-                state.pruned_copy(now, window, &self.agent.pruning)
-            } else {
+            let (view, projected) = if self.manner == Manner::Serve {
                 state.prune(now, window, &self.agent.pruning);
                 (state.view(), state.projected_tokens())
+            } else {
+                state.pruned_copy(now, window, &self.agent.pruning, self.view_until)
             };
             let len = match self.admitted.first {
                 _ if broken("8.47") && self.notes.model_calls > 0 => view.len(),
@@ -282,7 +284,10 @@ impl TurnRun {
         }
         let prompt = Prompt::build(&self.system, fixed, &view, len, &output, &self.agent.counter);
         let history: u64 = prompt.items().iter().filter(|item| !item.current_turn).map(|item| item.tokens).sum();
-        if !self.look {
+        if self.manner == Manner::Serve && self.house.shadows.watches() {
+            self.shown = Some(Shown::of(&view, &output.items, &prompt, limit, fixed));
+        }
+        if self.manner != Manner::Look {
             engine.record_estimate(output.estimated_tokens, history);
         }
         self.notes.engine_estimate = output.estimated_tokens;

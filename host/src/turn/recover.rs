@@ -75,7 +75,10 @@ async fn hand_over_next(house: &Arc<House>, key: &str) -> Result<bool, TurnError
         let waiting = state.extra.outbox.iter().filter(|row| row.state.waits());
         (state.record().agent.clone(), waiting.map(|row| row.engine.clone()).collect::<BTreeSet<_>>())
     };
-    let there = |id: &String| house.slot.engine(&agent, id).filter(EngineRef::durable);
+    // A shadow takes its turns when it watches the next one; it is called off the lane.
+    let there = |id: &String| {
+        house.slot.engine(&agent, id).filter(|_| !house.shadows.only_watches(id)).filter(EngineRef::durable)
+    };
     let Some(engine) = engines.iter().find_map(there) else { return Ok(false) };
     let waiting = |id: &str| session.state().extra.outbox.iter().any(|row| row.engine == id && row.state.waits());
     let mut run = TurnRun::operation(house.clone(), session.clone(), Lease::only(engine.clone()), Some(lane));

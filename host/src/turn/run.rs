@@ -12,12 +12,14 @@ use super::precheck::Precheck;
 use super::services::{Manner, TurnServices};
 use super::session::Session;
 use super::settings::settings;
+use super::shadow::Shown;
 use super::tools::Toolbox;
 use super::{TurnError, TurnFacts};
 use crate::observe::broken;
 use crate::slot::{
     Background, CancelFlag, DegradedCode, HookFailure, HookTrace, Lease, Segment, SegmentContext, SessionFacts,
 };
+use crate::transcript::EntryId;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::future::Future;
@@ -173,8 +175,12 @@ pub(super) struct TurnRun {
     pub(super) settled: bool,
     /// Set when nobody waits for it.
     pub(super) background: Option<Background>,
-    /// Nothing may come of it: see [`super::context`].
-    pub(super) look: bool,
+    /// How the engine is called.
+    pub(super) manner: Manner,
+    /// The last row of the history and of the current turn that is shown, when it is not the last one; else 0.
+    pub(super) view_until: EntryId,
+    /// What the engine showed last, when another one watches.
+    pub(super) shown: Option<Shown>,
 }
 
 impl Drop for TurnRun {
@@ -196,7 +202,9 @@ impl TurnRun {
         lease: Lease,
         lane: Option<LaneGuard>,
     ) -> TurnRun {
-        let services = TurnServices::new(house.clone(), session.clone());
+        let watches = house.shadows.only_watches(lease.engine().id());
+        let manner = if watches { Manner::Watch } else { Manner::Serve };
+        let services = TurnServices::in_manner(house.clone(), session.clone(), manner);
         let cancel = Cancel::new(CancellationToken::new(), house.stop.clone());
         TurnRun {
             house,
@@ -223,14 +231,16 @@ impl TurnRun {
             aborted: false,
             settled: true,
             background: None,
-            look: false,
+            manner,
+            view_until: 0,
+            shown: None,
         }
     }
 
-    /// From here on hooks are only looked at.
-    pub(super) fn look_only(&mut self) {
-        self.look = true;
-        self.services = TurnServices::in_manner(self.house.clone(), self.session.clone(), Manner::Look);
+    /// From here on the engine is called in this manner.
+    pub(super) fn call_as(&mut self, manner: Manner) {
+        self.manner = manner;
+        self.services = TurnServices::in_manner(self.house.clone(), self.session.clone(), manner);
         self.services.set_fence(self.admitted.first);
     }
 
@@ -283,7 +293,7 @@ impl TurnRun {
         context.cancel = self.cancel.flag.clone();
         context.blocking = blocking;
         context.background = self.background;
-        context.look = self.look;
+        context.look = self.manner == Manner::Look;
         if blocking && !broken("8.86") {
             context.deadline = Some(Duration::from_millis(self.agent.compaction.timeout_ms));
         }

@@ -270,18 +270,25 @@ impl State<'_> {
         self.extra.deferred.append(&mut writes);
     }
 
-    /// The projection as [`State::prune`] would leave it, with its tokens; nothing changes. Costs a copy of the whole.
+    /// The projection up to the row `until` (0: to its end) as [`State::prune`] would leave it, with its tokens; nothing changes.
+    /// Costs a copy of the rows, so that nobody else pays for one.
     pub(super) fn pruned_copy(
         &self,
         now_ms: i64,
         window: u64,
         config: &crate::config::PruningConfig,
+        until: EntryId,
     ) -> (Arc<View>, u64) {
         let mut copy = self.extra.projection.clone();
         if !self.extra.ephemeral {
             drop(copy.prune(now_ms, self.extra.last_call_ms, window, config));
         }
-        (copy.view(), copy.tokens())
+        let mut view = View::clone(&copy.view());
+        if until != 0 {
+            view.truncate(view.index_from(until + 1));
+        }
+        let tokens = view.tokens(0..view.len());
+        (Arc::new(view), tokens)
     }
 
     /// The projection. Let go of it before the next sync, else that one copies its rows.

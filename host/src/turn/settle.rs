@@ -144,6 +144,9 @@ impl TurnRun {
         let facts = self.accepted_facts(state);
         let row = OutboxRow { engine: engine.to_owned(), ..known };
         let row = if open { OutboxRow { last, facts: Some(facts), ..row } } else { close_row(state, row, last, facts) };
+        if !open {
+            self.row_for_shadow(state, &row, writes);
+        }
         state.put_row(row, writes);
     }
 
@@ -184,12 +187,16 @@ impl TurnRun {
         if ephemeral {
             return;
         }
+        let watched = self.watched();
         let open = self.session.state().extra.outbox.iter().any(|row| row.state == OutboxState::Admitted);
         if !open {
             self.admitted.first = 0;
         }
         self.compact_ahead();
         self.tell_the_rest();
+        if let Some(watched) = watched {
+            self.start_shadow(watched);
+        }
         if let Some(key) = &self.session.key
             && !self.session.state().extra.deferred.is_empty()
         {

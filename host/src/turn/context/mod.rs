@@ -20,6 +20,7 @@ use super::TurnError;
 use super::house::House;
 use super::prepare::Assembled;
 use super::run::TurnRun;
+use super::services::Manner;
 use super::session::{Session, is_role};
 use crate::slot::{FailureKind, HookFailure, LeaseRequest};
 use crate::transcript::{EntryId, OutboxState, Role};
@@ -72,7 +73,7 @@ impl TurnRun {
     /// Has the history assembled for a prompt of at most `limit` tokens, and nothing else. Candidates that fail are passed
     /// over as the next turn would.
     async fn look(&mut self, limit: u64) -> Result<Assembled, TurnError> {
-        self.look_only();
+        self.call_as(Manner::Look);
         loop {
             let engine = self.lease.engine().clone();
             let failure = match self.assemble_only(&engine, limit).await? {
