@@ -356,7 +356,10 @@ fn the_model_searches_and_keeps_notes_where_its_tools_are_switched_on() {
     let offered = requests[0]["tools"].to_string();
     assert!(offered.contains("memory_search") && offered.contains("memory_append"), "{offered}");
     assert!(system(&model).contains("`memory_append`"), "{}", system(&model));
-    let results: Vec<String> = requests[3]["messages"].as_array().unwrap().iter()
+    let results: Vec<String> = requests[3]["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
         .filter(|message| message["role"] == "tool")
         .map(|message| message["content"].as_str().unwrap().to_owned())
         .collect();

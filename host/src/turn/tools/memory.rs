@@ -76,7 +76,9 @@ impl GatewayTool for Append {
     fn definition(&self) -> Tool {
         Tool {
             name: "memory_append".into(),
-            description: "Keeps something for later sessions. Write it so that it is understood without this conversation.".into(),
+            description:
+                "Keeps something for later sessions. Write it so that it is understood without this conversation."
+                    .into(),
             parameters: json!({
                 "type": "object",
                 "properties": {"text": {"type": "string", "description": "What to keep"}},
