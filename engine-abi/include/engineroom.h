@@ -276,6 +276,11 @@ extern "C" {
 /* Not now (`projection_rebuilding`); try later. */
 #define ENGINEROOM_CURSOR_OUTCOME_UNAVAILABLE 3
 
+/* Places of a transcript that have a name, instead of a cursor. */
+/* Behind the last entry that this engine was handed over, by `commitTurn` or by a cursor, and before which it missed
+ * nothing: what comes from here on is new to it. */
+#define ENGINEROOM_CURSOR_PLACE_HANDED_OVER "handed-over"
+
 /* Why a cursor was reset. 0 is none. */
 /* No reset. */
 #define ENGINEROOM_CURSOR_RESET_NONE 0
@@ -1038,7 +1043,8 @@ struct EngineroomCompactionV1 {
 struct EngineroomCursorRequestV1 {
   /* Session to read; absent for the session of this call. Another one only when granted. */
   EngineroomStr session_key;
-  /* Where to go on; absent to start from the oldest entry. Opaque; a position, never an authorisation. */
+  /* Where to go on; absent to start from the oldest entry, or a name from `cursor_place`. Opaque; a position,
+   * never an authorisation. */
   EngineroomStr cursor;
   /* Most messages: 0 for 1,000; at most 10,000. */
   uint64_t max_messages;

@@ -96,11 +96,12 @@ fn turn(ids: std::ops::Range<u64>) -> Vec<Line> {
 }
 
 #[test]
-fn only_the_hooks_that_stand_in_the_impl_are_in_the_table() {
+fn only_the_hooks_that_stand_in_the_impl_or_come_with_taking_turns_in_are_in_the_table() {
     let engine = notes("{}");
     let table = engine.table();
     assert!(table.maintain.is_some() && table.commit_turn.is_some() && table.dispose.is_some());
-    assert!(table.bootstrap.is_none() && table.after_turn.is_none() && table.tools.is_none());
+    assert!(table.bootstrap.is_some(), "catching up comes with taking turns in");
+    assert!(table.after_turn.is_none() && table.ingest_batch.is_none() && table.tools.is_none());
     assert_eq!(engine.info().unwrap().transcript_semantics, semantics::DURABLE);
 }
 

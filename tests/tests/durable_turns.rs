@@ -138,7 +138,11 @@ fn moody() -> MockModel {
     MockModel::start(|request, stream| {
         let last = request["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
         if last.contains("fail") {
-            model::respond(stream, "400 Bad Request", &json!({"error": {"message": "no", "type": "invalid_request_error"}}));
+            model::respond(
+                stream,
+                "400 Bad Request",
+                &json!({"error": {"message": "no", "type": "invalid_request_error"}}),
+            );
         } else if last.contains("stop") {
             model::stream_head(stream);
             model::chunk(stream, json!({"role": "assistant", "content": "half an ans"}), Value::Null);
@@ -171,11 +175,11 @@ fn go_away_in_the_middle(gateway: &Gateway, session: &str, text: &str) {
     }
 }
 
-/// 8.57, 8.69
+/// 8.57
 #[test]
-fn a_turn_that_failed_or_was_stopped_is_not_advanced_and_comes_through_the_cursor() {
+fn a_turn_that_failed_or_was_stopped_is_not_advanced_and_gets_no_maintenance() {
     let model = moody();
-    let setup = Setup::new().recorder(&json!({"do": {"bootstrap": ["read"]}})).toml(&model.toml(40_000));
+    let setup = Setup::new().recorder(&json!({})).toml(&model.toml(40_000));
     let gateway = setup.start();
     assert!(gateway.client().say("s", "fail please").status >= 400);
     assert_eq!(outbox(&gateway, "s"), Vec::<Value>::new(), "nothing of a failed turn waits");
@@ -187,16 +191,25 @@ fn a_turn_that_failed_or_was_stopped_is_not_advanced_and_comes_through_the_curso
     assert_eq!(outbox(&gateway, "s"), Vec::<Value>::new(), "nothing of a stopped turn waits");
     assert_eq!(setup.calls().of("commit_turn"), Vec::<Value>::new());
     assert_eq!(setup.calls().of("maintain").iter().filter(|call| call["reason"] == "Turn").count(), 0);
-
     assert_eq!(served_by(&gateway.client().say("s", "and now?")), (Some("recorder"), None));
     let commit = setup.calls().wait_for("commit_turn", 1).remove(0);
     assert_eq!(range(&commit), ["and now?", "whole"], "only the turn itself");
-    let stored = messages(&gateway, "s");
-    let texts: Vec<&str> = stored.iter().map(|(_, _, text)| text.as_str()).collect();
-    assert_eq!(texts, ["fail please", "stop in the middle", "half an ans", "and now?", "whole"]);
-    let earlier: Vec<u64> = stored[..3].iter().map(|(id, _, _)| *id).collect();
-    let read = setup.calls().did("read");
-    assert_eq!(read.last(), Some(&json!(earlier)), "what failed came with the next turn, before its assembly: {read:?}");
+    assert_eq!(messages(&gateway, "s")[2].2, "half an ans", "what was said stays in the transcript");
+}
+
+/// 8.69
+#[test]
+fn what_failed_comes_through_the_cursor_with_the_next_turn() {
+    let model = moody();
+    let setup = Setup::new().recorder(&json!({"do": {"bootstrap": ["read"]}})).toml(&model.toml(40_000));
+    let gateway = setup.start();
+    assert!(gateway.client().say("s", "fail please").status >= 400);
+    assert_eq!(setup.calls().did("read"), Vec::<Value>::new(), "the failed turn itself shows it nothing");
+    assert_eq!(served_by(&gateway.client().say("s", "and now?")), (Some("recorder"), None));
+    let commit = setup.calls().wait_for("commit_turn", 1).remove(0);
+    assert_eq!(range(&commit), ["and now?", "whole"], "only the turn itself");
+    let failed = messages(&gateway, "s")[0].0;
+    assert_eq!(setup.calls().did("read"), [json!([failed])], "before the assembly that shows it");
 }
 
 /// 8.59
@@ -387,9 +400,7 @@ fn a_bootstrap_reads_up_to_the_admitted_entry_and_the_commit_brings_the_rest() {
     assert_eq!(read[0], json!(stored[..2]), "bootstrap");
     assert_eq!(read[1], json!(stored[..2]), "the maintenance that follows it");
     assert_eq!(commit["admission"]["entryId"], stored[2]);
-    wait("the maintenance after the turn", || {
-        (setup.calls().did("read").last() == Some(&json!(stored))).then_some(())
-    });
+    wait("the maintenance after the turn", || (setup.calls().did("read").last() == Some(&json!(stored))).then_some(()));
 }
 
 /// 8.70
@@ -445,7 +456,10 @@ fn a_fresh_turn_of_a_fresh_session_is_served_by_the_selected_engine() {
     let gateway = setup.start();
     for session in ["a", "b"] {
         for text in ["one", "two"] {
-            assert_eq!(served_by(&gateway.client().say(session, text)), (Some("recorder"), None));
+            let headers = [("x-engineroom-session", session), ("idempotency-key", text)];
+            let body = json!({"model": "test", "messages": [{"role": "user", "content": text}]});
+            let answer = gateway.client().post("/v1/chat/completions", &headers, &body);
+            assert_eq!(served_by(&answer), (Some("recorder"), None));
         }
         // An answer that is asked for again stands on an entry that the engine knows already.
         let again = json!([{"role": "user", "content": "one"}]);
@@ -462,6 +476,55 @@ fn a_failed_assembly_is_not_tried_again_in_its_turn_and_the_engine_serves_the_ne
     assert_eq!(served_by(&gateway.client().say("s", "one")), (Some("legacy"), Some("service-error")));
     assert_eq!(setup.calls().of("assemble").len(), 1);
     assert_eq!(served_by(&gateway.client().say("s", "two")), (Some("recorder"), None));
+}
+
+/// 8.42
+#[test]
+fn a_turn_stays_where_it_moved_to_through_its_retries() {
+    let model = MockModel::start(|request, stream| {
+        // The first prompt is too long for the provider, whatever it is.
+        static CALLS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        match CALLS.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            0 => {
+                let error =
+                    json!({"message": "maximum context length is 30 tokens", "code": "context_length_exceeded"});
+                model::respond(stream, "400 Bad Request", &json!({"error": error}));
+            }
+            _ => model::answer(request, stream, "ok"),
+        }
+    });
+    let setup =
+        Setup::new().recorder(&json!({"fail": {"assemble": {"times": 1, "service": true}}})).toml(&model.toml(40_000));
+    let gateway = setup.start();
+    assert_eq!(served_by(&gateway.client().say("s", "one")), (Some("legacy"), Some("service-error")));
+    assert_eq!(model.requests().len(), 2, "the provider was asked again");
+    assert_eq!(setup.calls().of("assemble").len(), 1, "the engine was not, though it would do better now");
+    assert_eq!(served_by(&gateway.client().say("s", "two")), (Some("recorder"), None));
+}
+
+/// 9.19
+#[test]
+fn the_current_turn_is_shown_exactly_once_whoever_places_it() {
+    for places_turn in [false, true] {
+        let model = MockModel::saying("ok");
+        let setup = Setup::new()
+            .recorder(&json!({"places_turn": places_turn, "volatile": "it is {n} o'clock"}))
+            .toml(&model.toml(40_000));
+        let gateway = setup.start();
+        for text in ["first words", "second words"] {
+            assert_eq!(served_by(&gateway.client().say("s", text)), (Some("recorder"), None), "{places_turn}");
+            let request = model.requests().pop().unwrap();
+            let users: Vec<String> = request["messages"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|message| message["role"] == "user")
+                .map(|message| message["content"].to_string())
+                .collect();
+            assert_eq!(users.iter().filter(|said| said.contains(text)).count(), 1, "{places_turn}: {users:?}");
+            assert!(users.last().unwrap().contains(text), "{places_turn}: it comes last: {users:?}");
+        }
+    }
 }
 
 /// Turns that another engine served come through the cursor before the next assembly, over restarts and crashes.

@@ -88,7 +88,10 @@ impl Lease {
     }
 
     /// A candidate that cannot serve. Those behind the first that can are left out silently but for the record.
-    pub(crate) fn skip(&mut self, passed: Passed) {
+    pub(crate) fn skip(&mut self, mut passed: Passed) {
+        if broken("8.44") {
+            passed.reason.clear();
+        }
         if self.candidates.is_empty() {
             self.passed.push(passed);
         } else {

@@ -232,7 +232,7 @@ impl Slot {
                 }
             };
             if request.stored
-                && !broken("8.40")
+                && !(broken("8.40") || broken("9.6"))
                 && let Some(reason) = not_durable(&info, &core)
             {
                 let code = DegradedCode::DurableSemanticsMissing;

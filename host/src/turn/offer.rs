@@ -175,7 +175,7 @@ fn messages(entries: &[Arc<Entry>]) -> Vec<Arc<Entry>> {
 fn capped(range: Range) -> Result<Range, BlockedReason> {
     let bytes = |entry: &Arc<Entry>| message_of(entry).map_or(0, |message| cursor::serialized_len(message));
     let too_large = range.entries.len() > MAX_ENTRIES || range.entries.iter().map(bytes).sum::<usize>() > MAX_BYTES;
-    if too_large && !broken("8.59") { Err(BlockedReason::TooLarge) } else { Ok(range) }
+    if too_large { Err(BlockedReason::TooLarge) } else { Ok(range) }
 }
 
 fn input(state: &State<'_>, row: &OutboxRow, range: &Range) -> Option<CommitInput> {
@@ -192,7 +192,7 @@ fn input(state: &State<'_>, row: &OutboxRow, range: &Range) -> Option<CommitInpu
     let accepted_at = facts.map_or(state.record().generation, |facts| facts.generation);
     let end = range.position + range.entries.len() as u64 - 1;
     let mut entries: Vec<_> = range.entries.iter().filter_map(|entry| entry_ref(entry)).collect();
-    if broken("8.55") {
+    if broken("8.55") && facts.is_some_and(|facts| facts.idempotency_key.is_some()) {
         entries.pop();
     }
     let again = row.attempts > 0 || row.state == OutboxState::Ready;

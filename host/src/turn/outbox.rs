@@ -76,6 +76,9 @@ impl State<'_> {
     /// A row can never be offered as it is.
     pub(super) fn block_row(&mut self, engine: &str, key: &str, reason: BlockedReason) {
         let session = self.record().key.clone();
+        if broken("8.59") && reason != BlockedReason::TargetChanged {
+            self.extra.outbox.retain(|row| row.key != key || row.engine != engine);
+        }
         let Some(row) = self.row_mut(engine, key) else { return };
         row.block(reason);
         warn_of_blocked(&session, row);

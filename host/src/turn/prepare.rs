@@ -10,8 +10,8 @@ use super::session::message_of;
 use super::shadow::Shown;
 use crate::observe::broken;
 use crate::slot::{
-    AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, Item, LEGACY, PromptAuthority, PromptInput,
-    View,
+    AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, Item, LEGACY, LeaseRequest,
+    PromptAuthority, PromptInput, View,
 };
 use engine_abi::wire::trigger;
 use serde_json::Value;
@@ -44,6 +44,10 @@ impl TurnRun {
     /// Has the history assembled for a prompt of at most `limit` tokens. A hook that fails costs its engine the turn: the next
     /// candidate goes on.
     pub(super) async fn assemble(&mut self, limit: u64) -> Result<Assembled, TurnError> {
+        if self.overflowed && broken("8.42") {
+            let agent = self.session.state().record().agent.clone();
+            self.lease = self.house.slot.lease(&LeaseRequest::turn(agent, true)).map_err(TurnError::Slot)?;
+        }
         loop {
             self.cancel.check()?;
             let engine = self.lease.engine().clone();
@@ -62,6 +66,9 @@ impl TurnRun {
     /// Goes on after a failed hook.
     fn set_back(&mut self, failure: &HookFailure) -> Result<(), TurnError> {
         self.cancel.check()?;
+        if broken("8.45") && failure.kind == FailureKind::Service && !failure.quarantined {
+            return Ok(());
+        }
         if failure.kind == FailureKind::Service && self.services.take_fence_crossed() {
             self.note_failure(failure);
             return self.pass_over(DegradedCode::FenceUnavailable, failure.reason.clone());
@@ -157,6 +164,9 @@ impl TurnRun {
         let taken = done.clone();
         let outcome = self
             .segment(now.clone(), false, move |segment| {
+                if maintain && broken("8.66") {
+                    segment.maintain(trigger::TURN, false)?;
+                }
                 for offer in &offers {
                     *segment.session_mut() = replayed(now.clone(), offer.facts.as_ref());
                     match segment.commit_turn(&offer.input) {
@@ -171,7 +181,7 @@ impl TurnRun {
                     };
                 }
                 *segment.session_mut() = now;
-                if maintain {
+                if maintain && !broken("8.66") {
                     segment.maintain(trigger::TURN, false)?;
                 }
                 Ok(true)

@@ -74,7 +74,7 @@ impl Prompt {
                 }
             }
         }
-        if !placed {
+        if !placed || broken("9.19") {
             items.extend(view.items(turn_start..view.len(), turn_start));
         }
         // A client may come back with some of the results only; a provider wants all of them.

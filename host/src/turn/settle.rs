@@ -113,6 +113,12 @@ impl TurnRun {
         // Nothing to take over: the engine meets the entry through the cursor, with the next turn. A turn of which the client
         // was given calls of its tools goes on when it comes back.
         if let Some(row) = state.admitted_row(&self.admitted.logical_id).filter(|row| !row.is_open()).cloned() {
+            if broken("8.69") {
+                let (last, facts) = (state.last_message(), self.accepted_facts(&state));
+                let row = close_row(&state, row.clone(), last, facts);
+                state.put_row(row, &mut writes);
+                return drop(self.house.store.submit(Submission { lease: None, writes }));
+            }
             state.drop_row(&row.engine, &row.key, &mut writes);
         }
         let outcome = if matches!(error, TurnError::Cancelled) { "cancelled" } else { "unanswered" };
@@ -231,7 +237,7 @@ impl TurnRun {
             // The client runs tools; the turn goes on.
             return Ok(());
         }
-        let maintains = engine.has(Hook::Maintain) && !broken("8.66");
+        let maintains = engine.has(Hook::Maintain);
         let background = engine.info().background_maintenance;
         if !self.commit(offers, maintains && (!background || broken("9.3"))).await? {
             return Ok(());

@@ -5,5 +5,6 @@ mod calls;
 mod fake;
 mod late;
 mod leases;
+mod logical_turn;
 mod results;
 mod scene;

@@ -144,7 +144,14 @@ impl Store for SqliteStore {
 
     fn submit(&self, submission: Submission) -> Ack {
         let (reply, receiver) = tokio::sync::oneshot::channel();
+        let is_outbox = !submission.writes.is_empty()
+            && submission.writes.iter().all(|write| matches!(write, crate::transcript::Write::Outbox(_)));
         self.send(Job::Submit(submission, reply));
+        if is_outbox && crate::observe::broken("8.63") {
+            let (early, receiver) = tokio::sync::oneshot::channel();
+            let _ = early.send(Ok(()));
+            return Ack::new(receiver, None);
+        }
         Ack::new(receiver, None)
     }
 

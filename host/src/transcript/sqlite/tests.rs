@@ -409,6 +409,28 @@ fn a_turn_may_wait_for_several_engines_and_a_key_belongs_to_one_session() {
     assert_eq!(store.outbox(Some(1)).unwrap().len(), 1, "an accepted range is covered like a ready one");
 }
 
+/// 8.63
+#[test]
+fn what_is_written_to_the_outbox_queues_behind_what_was_written_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let record = new_session(&*store, "a");
+    let mut head = 0;
+    let mut writes = vec![Write::CreateSession { record: record.clone() }];
+    for _ in 0..200 {
+        let entry = message(&*store, record.row, head, Role::User, &"x".repeat(64 << 10));
+        head = entry.id;
+        writes.push(Write::Append(entry));
+    }
+    writes.push(Write::SetHead { session: record.row, head });
+    drop(store.submit(Submission { lease: None, writes }));
+    let row = outbox_row("k", record.row, head, head, OutboxState::Accepted);
+    submit(&*store, vec![Write::Outbox(row.clone())]).unwrap();
+    let stored = store.session("a").unwrap().expect("what was queued before is on disk first");
+    assert_eq!((stored.head, stored.entries), (head, 200));
+    assert_eq!(store.outbox(Some(record.row)).unwrap(), [row]);
+}
+
 #[test]
 fn a_range_is_read_along_the_tree_whole_or_with_the_reason_why_not() {
     let dir = tempfile::tempdir().unwrap();
