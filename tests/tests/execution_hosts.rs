@@ -329,6 +329,8 @@ fn a_command_that_fails_says_why_and_what_it_did_not_answer_is_said_again() {
     assert_eq!(gateway.client().say("s", "are you there?").text(), "turn 1");
     let heard = std::fs::read_to_string(setup.path().join("heard")).unwrap();
     assert_eq!(heard, "hello\n\nare you there?");
+    setup.calls().wait_for("maintain", 1);
+    assert!(gateway.stop().success());
     assert_eq!(setup.calls().of("commit_turn").len(), 1, "the failed turn was not accepted");
 }
 
@@ -561,6 +563,24 @@ fn a_requirement_counts_for_its_operation_only_and_ends_with_the_engine_s_words(
     // The session is as it was: reports and deletion require nothing.
     assert_eq!(gateway.client().get("/api/sessions/s/context").status, 200);
     assert_eq!(gateway.client().say("s", "hello").status, 200);
+}
+
+#[test]
+fn a_child_is_not_begun_on_a_host_that_cannot_spawn_or_run_it() {
+    for (operation, name) in [("subagent_spawn", "subagent-spawn"), ("agent_run", "agent-run")] {
+        let setup = Setup::new().recorder(&json!({"requires": {operation: PROJECTION}}));
+        // The parent's sessions are of another agent, whose chain asks for nothing.
+        let setup = setup.toml("[agents.main]\n[agents.plain.slots]\ncontextEngine = \"legacy\"\n");
+        let gateway = setup.start();
+        gateway.client().say("agent:plain:s", "hello").text();
+        setup.calls().clear();
+        let ask = json!({"task": "count to three", "agent": "main"});
+        let path = "/api/sessions/agent:plain:s/subagents";
+        refused(&gateway.client().post(path, &[], &ask), name, &["thread-bootstrap-projection"]);
+        assert_eq!(setup.calls().hooks(), [""; 0], "nothing was prepared");
+        let sessions = gateway.client().get("/api/sessions").json()["sessions"].as_array().unwrap().len();
+        assert_eq!(sessions, 1, "there is no child");
+    }
 }
 
 #[test]
