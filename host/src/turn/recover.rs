@@ -5,8 +5,12 @@
 
 use super::TurnError;
 use super::house::House;
+use super::lanes::LaneGuard;
+use super::maintenance::Kind;
 use super::offer::ROWS_PER_CALL;
 use super::run::TurnRun;
+use super::services::Manner;
+use super::session::Session;
 use crate::slot::{EngineRef, Hook, Lease};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -57,6 +61,27 @@ async fn recover(house: &Arc<House>) -> Result<(), TurnError> {
     Ok(())
 }
 
+impl TurnRun {
+    /// Work with one engine for one session, apart from any turn. One that only watches may do no more than that, and is not
+    /// inside the session twice.
+    pub(super) async fn alone(
+        house: &Arc<House>,
+        session: &Arc<Session>,
+        engine: EngineRef,
+        lane: Option<LaneGuard>,
+    ) -> TurnRun {
+        let watches = house.shadows.only_watches(engine.id());
+        if let Some(key) = session.key.as_deref().filter(|_| watches) {
+            house.shadows.gone(key).await;
+        }
+        let mut run = TurnRun::operation(house.clone(), session.clone(), Lease::only(engine), lane);
+        if watches {
+            run.call_as(Manner::Watch);
+        }
+        run
+    }
+}
+
 /// Opens a session, which reads its rows anew. True when turns wait to be handed over.
 async fn take_up(house: &Arc<House>, key: &str) -> Result<bool, TurnError> {
     let _lane = house.lanes.enter(key).await?;
@@ -81,7 +106,7 @@ async fn hand_over_next(house: &Arc<House>, key: &str) -> Result<bool, TurnError
     };
     let Some(engine) = engines.iter().find_map(there) else { return Ok(false) };
     let waiting = |id: &str| session.state().extra.outbox.iter().any(|row| row.engine == id && row.state.waits());
-    let mut run = TurnRun::operation(house.clone(), session.clone(), Lease::only(engine.clone()), Some(lane));
+    let mut run = TurnRun::alone(house, &session, engine.clone(), Some(lane)).await;
     let offers = run.offers(engine.id(), 1).await?;
     let Some(key) = offers.first().map(|offer| offer.input.logical_turn_id.clone()) else {
         // Blocked, all of them.
@@ -89,9 +114,15 @@ async fn hand_over_next(house: &Arc<House>, key: &str) -> Result<bool, TurnError
         return Ok(false);
     };
     let is_last = session.state().extra.outbox.iter().all(|row| row.engine != engine.id() || row.key == key);
-    let maintain = is_last && engine.has(Hook::Maintain) && !engine.info().background_maintenance;
-    let outcome = run.commit(offers, maintain).await;
+    // One offer of maintenance for what was recovered, as after a turn.
+    let maintain = is_last && engine.has(Hook::Maintain) && !house.shadows.only_watches(engine.id());
+    let background = engine.info().background_maintenance;
+    let outcome = run.commit(offers, maintain && !background).await;
     session.state().extra.flush();
+    if matches!(outcome, Ok(true)) && maintain && background {
+        // Refused is noted and told there; nothing hangs on it.
+        let _ = house.maintenance.queue(house, &session, Kind::Maintain, run.maintenance_params(None));
+    }
     match outcome {
         Ok(taken) => Ok(taken && engines.iter().any(|id| waiting(id))),
         Err(failure) => {

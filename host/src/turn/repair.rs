@@ -5,7 +5,7 @@ use super::house::House;
 use super::run::TurnRun;
 use super::session::Session;
 use super::settle::STORE_PATIENCE;
-use crate::slot::{EngineRef, Lease};
+use crate::slot::EngineRef;
 use crate::transcript::{AcceptedFacts, BlockedReason, EntryId, OutboxRow, OutboxState, StoreError, Submission};
 use serde::Serialize;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ async fn retry(house: &Arc<House>, session: &Arc<Session>, row: &OutboxRow) -> R
         row.state = OutboxState::Accepted;
         row.reason = None;
     }
-    let mut run = TurnRun::operation(house.clone(), session.clone(), Lease::only(engine), None);
+    let mut run = TurnRun::alone(house, session, engine, None).await;
     let Some(offer) = run.offer_of(row.clone()).await? else { return Ok(RepairOutcome::Blocked) };
     Ok(match run.commit(vec![offer], false).await {
         Ok(true) => RepairOutcome::HandedOver,
