@@ -209,6 +209,14 @@ fn an_engine_is_told_the_run_in_closed_codes() {
     let gateway = setup.start();
     ask(gateway.client(), "agent:main:one", json!({"model": "mock", "messages": [user("One?")]}));
     ask(gateway.client(), "agent:main:one", json!({"model": "other", "messages": [user("Two?")]}));
+    ask(gateway.client(), "agent:other:two", json!({"model": "mock", "messages": [user("Three?")]}));
+    let targets: Vec<Value> =
+        setup.calls().wait_for("commit_turn", 3).iter().map(|call| call["session"]["target"].clone()).collect();
+    assert_eq!((&targets[0]["sessionKey"], &targets[0]["agentId"]), (&json!("agent:main:one"), &json!("main")));
+    assert_eq!((&targets[2]["sessionKey"], &targets[2]["agentId"]), (&json!("agent:other:two"), &json!("other")));
+    assert!(targets[0]["store"].is_string() && targets[0]["store"] == targets[2]["store"], "{targets:?}");
+    assert_eq!(targets[0]["sessionId"], targets[1]["sessionId"]);
+    assert!(!targets[0].to_string().contains('/'), "an engine is not told where things are: {targets:?}");
     let calls = setup.calls().of("assemble");
     let settings = &calls[0]["session"]["settings"];
     let expected = json!({"schemaVersion": 1, "mode": "Normal", "host": "engineroom", "requested": "mock", "resolved": "mock",

@@ -22,6 +22,10 @@ pub(super) struct AgentRoom {
     pub(super) counter: TokenCounter,
     pub(super) compaction: CompactionConfig,
     pub(super) pruning: PruningConfig,
+    /// Name of the store that holds the sessions: says nothing of where it is, and is the same for all of them.
+    pub(super) store: String,
+    /// The workspace, where the configuration names one.
+    pub(super) workspace: Option<String>,
     counted: Mutex<HashMap<u128, u64>>,
 }
 
@@ -36,6 +40,8 @@ impl AgentRooms {
     pub(super) fn new(config: &Config, models: &Models) -> AgentRooms {
         // What a provider taught of a model's tokens holds for every agent that uses it.
         let mut counters: Vec<(Arc<dyn Model>, TokenCounter)> = Vec::new();
+        let folder = config.gateway.state_dir.as_os_str().as_encoded_bytes();
+        let store = uuid::Uuid::from_u128(xxhash_rust::xxh3::xxh3_128(folder)).to_string();
         let mut room = |agent: Option<&str>| {
             let model = agent.map_or(models.default_model(), |agent| models.of(agent)).clone();
             let counter = match counters.iter().find(|(known, _)| Arc::ptr_eq(known, &model)) {
@@ -52,6 +58,11 @@ impl AgentRooms {
                 model,
                 compaction: agent.map_or(&config.compaction, |agent| config.compaction_of(agent)).clone(),
                 pruning: agent.map_or(&config.pruning, |agent| config.pruning_of(agent)).clone(),
+                store: store.clone(),
+                // An agent without an entry has none; that of `main` is looked up like any other's.
+                workspace: agent
+                    .and_then(|agent| config.agents.get(agent)?.workspace_dir.as_deref())
+                    .map(|folder| folder.display().to_string()),
                 counted: Mutex::default(),
             })
         };
@@ -73,6 +84,8 @@ impl AgentRoom {
             info: self.info.clone(),
             counter: self.counter.clone(),
             compaction: self.compaction.clone(),
+            store: self.store.clone(),
+            workspace: self.workspace.clone(),
             pruning: self.pruning.clone(),
             counted: Mutex::default(),
         }

@@ -388,6 +388,8 @@ pub(super) fn session_facts(
         session_id: state.record().session_id.clone(),
         session_key: session.key.as_ref().map(|key| key.to_string()),
         agent: state.record().agent.clone(),
+        cwd: session.agent.workspace.clone(),
+        store: (!state.extra.ephemeral).then(|| session.agent.store.clone()),
         thread_id: None,
         ephemeral: state.extra.ephemeral,
         heartbeat: run.heartbeat,
@@ -395,6 +397,5 @@ pub(super) fn session_facts(
         prompt_cache: state.extra.cache.clone(),
         token_budget,
         current_token_count: current_tokens,
-        ..SessionFacts::default()
     }
 }
