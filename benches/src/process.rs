@@ -39,12 +39,12 @@ impl Gateway {
         let library = plugins.join(&name);
         std::fs::copy(built.join(&name), &library).expect("the engine");
         std::fs::set_permissions(&library, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("its mode");
-        let config = folder.join("plugins.toml");
         // A small window makes every session's prompt the same size; compaction is off, so that all of a long session stays
         // in the projection.
-        std::fs::write(
-            &config,
-            format!(
+        Gateway::start_with(
+            built,
+            folder,
+            &format!(
                 "[gateway]\nlisten = \"127.0.0.1:0\"\nstate_dir = \"state\"\nhot_sessions_bytes = 2147483648\n\
                  queue_per_session = 4096\n\n\
                  [model]\nprovider = \"openai\"\nbase_url = \"http://{model}/v1\"\ncontext_window = 4000\n\
@@ -53,7 +53,12 @@ impl Gateway {
                  [compaction]\nenabled = false\n"
             ),
         )
-        .expect("plugins.toml");
+    }
+
+    /// Starts it in `folder` with this configuration.
+    pub fn start_with(built: &Path, folder: &Path, configuration: &str) -> Gateway {
+        let config = folder.join("plugins.toml");
+        std::fs::write(&config, configuration).expect("plugins.toml");
         let start = Instant::now();
         let mut child = Command::new(built.join("engineroom"))
             .arg("gateway")
@@ -86,6 +91,20 @@ impl Gateway {
         kib * 1024
     }
 
+    /// What a GET of `path` answers, as JSON.
+    pub fn json(&self, path: &str) -> serde_json::Value {
+        let answer = get(&self.address, path);
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        // A long body may come in chunks.
+        let start = body.find('{').expect("an object");
+        let end = body.rfind('}').expect("an object");
+        let text: String = match serde_json::from_str::<serde_json::Value>(&body[start..=end]) {
+            Ok(value) => return value,
+            Err(_) => unchunked(body),
+        };
+        serde_json::from_str(&text).expect("JSON")
+    }
+
     /// A counter of `/metrics`, summed over its labels.
     pub fn counter(&self, name: &str) -> f64 {
         get(&self.address, "/metrics")
@@ -113,4 +132,18 @@ fn get(address: &str, path: &str) -> String {
         let _ = stream.read_to_string(&mut answer);
     }
     answer
+}
+
+/// The data of a chunked body.
+fn unchunked(mut body: &str) -> String {
+    let mut data = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let Ok(size) = usize::from_str_radix(size.trim(), 16) else { break };
+        if size == 0 {
+            break;
+        }
+        data.push_str(&rest[..size]);
+        body = rest[size..].trim_start_matches("\r\n");
+    }
+    data
 }

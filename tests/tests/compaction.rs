@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use engineroom_tests::model::respond;
-use engineroom_tests::{Answer, Client, MockModel, Setup};
+use engineroom_tests::{Answer, Client, Gateway, MockModel, Setup};
 use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ fn note(n: usize) -> String {
     format!("Note {n}: the barge Halcyon-{n} passed lock {n} with gravel and sand.")
 }
 
-/// `messages` messages, and a question; about 27 tokens a pair of note and answer.
+/// `messages` messages, and a question; about 39 tokens a pair of note and answer.
 fn history(messages: usize) -> Value {
     let mut history: Vec<Value> = Vec::new();
     for n in 0..messages / 2 {
@@ -68,6 +68,24 @@ fn history(messages: usize) -> Value {
     }
     history.push(json!({"role": "user", "content": "Which barge was last?"}));
     Value::from(history)
+}
+
+/// A gateway with its folder, which must outlive it.
+struct House {
+    gateway: Gateway,
+    _setup: Setup,
+}
+
+impl std::ops::Deref for House {
+    type Target = Gateway;
+
+    fn deref(&self) -> &Gateway {
+        &self.gateway
+    }
+}
+
+fn open(setup: Setup) -> House {
+    House { gateway: setup.start(), _setup: setup }
 }
 
 fn setup(model: &MockModel, window: u32) -> Setup {
@@ -135,7 +153,7 @@ fn turns_of(model: &MockModel) -> Vec<Value> {
 #[test]
 fn three_refusals_are_recovered_from_and_the_fourth_is_told_and_the_session_goes_on() {
     let model = refusing(|number| number != 3 && number < 8, |_, stream| says(stream, "Noted."));
-    let gateway = setup(&model, 100_000).start();
+    let gateway = open(setup(&model, 100_000));
     let client = gateway.client();
     let answer = client.chat(Some("s"), history(120));
     assert_eq!(answer.status, 200, "{answer:?}\n{}", gateway.stderr());
@@ -199,8 +217,10 @@ fn what_the_provider_counted_is_what_the_engine_is_told() {
     let call = setup.calls().of("compact")[0].clone();
     assert_eq!(call["session"]["currentTokenCount"], 5123, "{call:#}");
     assert_eq!((&call["trigger"], &call["force"]), (&json!("Overflow"), &json!(true)));
-    // The next prompt keeps to the window that the provider named.
+    // The next prompt keeps to the window that the provider named, and so do those of the next turns.
     assert!(turns_of(&model)[1]["messages"].to_string().len() / 4 < 2_000);
+    gateway.client().say("s", "And the one before?");
+    assert_eq!(precheck(gateway.client(), "s")["contextWindow"], 2_000);
 }
 
 #[test]
@@ -214,7 +234,7 @@ fn a_model_that_times_out_on_a_nearly_full_window_gets_a_shorter_prompt() {
     let setup = setup(&model, 3_000).env("ENGINEROOM_MODEL_TIMEOUT_MS", "600");
     let gateway = setup.start();
     let client = gateway.client();
-    let answer = client.chat(Some("s"), history(136));
+    let answer = client.chat(Some("s"), history(110));
     assert_eq!(answer.status, 200, "{answer:?}\n{}", gateway.stderr());
     let turn = last_turn(client, "s");
     assert_eq!(outcomes(&turn), [("timeout_recovery".into(), "compacted".into())], "{turn:#}");
@@ -242,16 +262,17 @@ fn the_history_is_compacted_in_the_middle_of_a_tool_loop() {
     });
     let long = "lock seven is open and the water is high, ".repeat(50);
     let config = json!({"tools": [{"name": "lookup", "answer": long}]});
-    let gateway = recorder(&model, 4_000, &config).start();
+    let gateway = open(recorder(&model, 4_000, &config));
     let client = gateway.client();
-    let answer = client.chat(Some("s"), history(150));
+    let answer = client.chat(Some("s"), history(120));
     assert_eq!((answer.text().as_str(), answer.engine()), ("Done.", Some("recorder")), "{}", gateway.stderr());
     let turn = last_turn(client, "s");
     assert!(outcomes(&turn).contains(&("budget".into(), "compacted".into())), "{turn:#}");
     let last = turns_of(&model).last().unwrap()["messages"].clone();
     let results = last.as_array().unwrap().iter().filter(|message| message["role"] == "tool").count();
     assert_eq!(results, 3, "what the turn did is all there: {last:#}");
-    assert!(turns_of(&model)[0]["messages"].as_array().unwrap().len() > 100, "it fitted at first");
+    let first = turns_of(&model)[0]["messages"].as_array().unwrap().len();
+    assert!(first > 100, "it fitted at first: {first} messages, {turn:#}");
 }
 
 // ---- the precheck ------------------------------------------------------------------------------------------------------
@@ -263,7 +284,7 @@ fn precheck(client: &Client, session: &str) -> Value {
 #[test]
 fn the_estimate_grows_with_everything_that_is_sent() {
     let model = plain();
-    let gateway = setup(&model, 32_000).start();
+    let gateway = open(setup(&model, 32_000));
     let client = gateway.client();
     let filler = "some more words that cost what they cost, ".repeat(20);
     let arguments = json!({"query": filler}).to_string();
@@ -298,7 +319,7 @@ fn the_estimate_grows_with_everything_that_is_sent() {
 fn a_small_window_keeps_most_of_its_room_whatever_the_reserve() {
     let model = plain();
     // The model could answer with 256 tokens here; the configuration says a lot more than that is kept free.
-    let gateway = setup(&model, 2_000).env("ENGINEROOM_MODEL_MAX_OUTPUT_TOKENS", "1900").start();
+    let gateway = open(setup(&model, 2_000).env("ENGINEROOM_MODEL_MAX_OUTPUT_TOKENS", "1900"));
     assert_eq!(gateway.client().say("s", "Hello.").status, 200);
     let check = precheck(gateway.client(), "s");
     // The bound of a model whose tokenizer is not known costs a tenth.
@@ -308,7 +329,7 @@ fn a_small_window_keeps_most_of_its_room_whatever_the_reserve() {
 #[test]
 fn long_tool_results_are_trimmed_before_anything_is_summarised() {
     let model = plain();
-    let gateway = setup(&model, 16_000).toml("[pruning]\nenabled = false\n").start();
+    let gateway = open(setup(&model, 16_000).toml("[pruning]\nenabled = false\n"));
     let client = gateway.client();
     let mut conversation = history(20).as_array().unwrap().clone();
     let question = conversation.pop().unwrap();
@@ -331,12 +352,12 @@ fn long_tool_results_are_trimmed_before_anything_is_summarised() {
 #[test]
 fn the_whole_history_counts_when_the_engine_says_that_its_view_may_overflow() {
     let model = plain();
-    let gateway = recorder(&model, 4_000, &json!({"turns": 1, "may_overflow": true})).start();
+    let gateway = open(recorder(&model, 4_000, &json!({"turns": 1, "may_overflow": true})));
     let client = gateway.client();
     assert_eq!(client.chat(Some("s"), history(400)).status, 200, "{}", gateway.stderr());
     let turn = last_turn(client, "s");
     assert_eq!(outcomes(&turn)[0], ("budget".into(), "compacted".into()), "{turn:#}");
-    let gateway = recorder(&model, 4_000, &json!({"turns": 1})).start();
+    let gateway = open(recorder(&model, 4_000, &json!({"turns": 1})));
     let client = gateway.client();
     assert_eq!(client.chat(Some("s"), history(400)).status, 200);
     let turn = last_turn(client, "s");
@@ -346,7 +367,7 @@ fn the_whole_history_counts_when_the_engine_says_that_its_view_may_overflow() {
 #[test]
 fn the_precheck_is_kept_with_the_turn() {
     let model = plain();
-    let gateway = setup(&model, 4_000).start();
+    let gateway = open(setup(&model, 4_000));
     gateway.client().say("s", "Hello.");
     let check = precheck(gateway.client(), "s");
     assert_eq!((&check["schemaVersion"], &check["source"]), (&json!(1), &json!("pre-prompt-estimate")), "{check:#}");
@@ -388,7 +409,7 @@ fn an_engine_that_sees_no_need_does_not_fail_a_turn_that_must_be_compacted() {
 #[test]
 fn a_compaction_that_changes_nothing_is_seen_and_the_prompt_fits_all_the_same() {
     let (model, refused) = strict(4_000, |request| request["messages"].to_string().len() / 5);
-    let gateway = recorder(&model, 4_000, &json!({"compact": "claim", "owns_compaction": true})).start();
+    let gateway = open(recorder(&model, 4_000, &json!({"compact": "claim", "owns_compaction": true})));
     let client = gateway.client();
     assert_eq!(client.chat(Some("s"), history(400)).status, 200, "{}", gateway.stderr());
     let turn = last_turn(client, "s");
@@ -399,7 +420,7 @@ fn a_compaction_that_changes_nothing_is_seen_and_the_prompt_fits_all_the_same() 
     let metrics = client.get("/metrics").body;
     assert!(metrics.contains("no_progress"), "{metrics}");
     // One that does not own compaction and gives no boundary has done nothing either; the host does it then.
-    let gateway = recorder(&model, 4_000, &json!({"compact": "claim"})).start();
+    let gateway = open(recorder(&model, 4_000, &json!({"compact": "claim"})));
     let client = gateway.client();
     assert_eq!(client.chat(Some("s"), history(400)).status, 200);
     assert_eq!(boundaries(client, "s").len(), 1);
@@ -449,7 +470,7 @@ fn an_engine_moves_the_session_to_a_successor_and_nothing_else() {
 fn a_successor_of_somebody_else_is_refused_and_nothing_is_moved() {
     let model = plain();
     let config = json!({"compact": "rotate", "owns_compaction": true, "successor": "agent:main:somebody-else"});
-    let gateway = recorder(&model, 32_000, &config).start();
+    let gateway = open(recorder(&model, 32_000, &config));
     let client = gateway.client();
     for n in 0..4 {
         client.say("s", &note(n));
@@ -519,9 +540,9 @@ fn a_compaction_ahead_of_need_holds_nobody_up_and_its_work_is_not_lost() {
         }
         says(stream, "Noted.");
     });
-    let gateway = setup(&model, 8_000).start();
+    let gateway = open(setup(&model, 8_000));
     let client = gateway.client();
-    assert_eq!(client.chat(Some("s"), history(430)).status, 200);
+    assert_eq!(client.chat(Some("s"), history(310)).status, 200);
     wait_for("a summary is asked for", || model.requests().iter().any(is_summary));
     for n in 0..3 {
         let since = Instant::now();
@@ -545,7 +566,7 @@ fn an_owning_engine_puts_a_compaction_off_and_carries_it_out_in_the_background()
     let gateway = setup.start();
     let client = gateway.client();
     // Between the threshold and the limit.
-    assert_eq!(client.chat(Some("s"), history(430)).status, 200, "{}", gateway.stderr());
+    assert_eq!(client.chat(Some("s"), history(310)).status, 200, "{}", gateway.stderr());
     let asked = setup.calls().wait_for("compact", 1)[0].clone();
     assert_eq!(
         (&asked["force"], &asked["target"], &asked["trigger"]),
@@ -571,7 +592,7 @@ fn an_owning_engine_puts_a_compaction_off_and_carries_it_out_in_the_background()
 #[test]
 fn a_summary_request_never_overflows_the_model() {
     let (model, refused) = strict(4_000, |request| request["messages"].to_string().len() / 5 + 256);
-    let gateway = setup(&model, 4_000).start();
+    let gateway = open(setup(&model, 4_000));
     let client = gateway.client();
     assert_eq!(client.chat(Some("s"), history(900)).status, 200, "{}", gateway.stderr());
     let turn = last_turn(client, "s");
@@ -587,7 +608,7 @@ fn an_empty_skeleton_never_takes_the_place_of_the_history() {
     let model = MockModel::start(|request, stream| {
         says(stream, if is_summary(request) { "## Goal\nNone.\n\n## Next Steps\n- N/A" } else { "Noted." });
     });
-    let gateway = setup(&model, 32_000).start();
+    let gateway = open(setup(&model, 32_000));
     let client = gateway.client();
     for n in 0..40 {
         client.say("s", &note(n));
@@ -664,7 +685,7 @@ fn the_focus_of_a_person_reaches_the_model_as_data() {
 #[test]
 fn a_prompt_whose_fixed_part_is_too_long_ends_in_a_clear_error_and_the_session_goes_on() {
     let model = plain();
-    let gateway = setup(&model, 1_000).start();
+    let gateway = open(setup(&model, 1_000));
     let client = gateway.client();
     client.say("s", "Hello.");
     let system = "Obey every one of these rules at all times. ".repeat(400);
@@ -694,7 +715,7 @@ fn chinese_is_counted_as_what_it_costs() {
     }
     // At least one token a character, as with every tokenizer of today that knows no whole words of it.
     let (model, refused) = strict(4_000, characters);
-    let gateway = setup(&model, 4_000).start();
+    let gateway = open(setup(&model, 4_000));
     let client = gateway.client();
     for n in 0..40 {
         let answer = client.say(
@@ -710,7 +731,7 @@ fn chinese_is_counted_as_what_it_costs() {
 #[test]
 fn a_turn_without_its_engine_keeps_to_the_budget() {
     let (model, refused) = strict(4_000, |request| request["messages"].to_string().len() / 5);
-    let gateway = recorder(&model, 4_000, &json!({"turns": 1, "fail": {"assemble": {"after": 1}}})).start();
+    let gateway = open(recorder(&model, 4_000, &json!({"turns": 1, "fail": {"assemble": {"after": 1}}})));
     let client = gateway.client();
     // The engine shows one turn of a long history, and fails then: the history is not sent whole because of it.
     assert_eq!(client.chat(Some("s"), history(400)).engine(), Some("recorder"));
@@ -731,7 +752,7 @@ fn with_results(results: usize, chars: usize) -> Value {
         conversation.push(json!({"role": "user", "content": format!("Read log {n}.")}));
         conversation.push(json!({"role": "assistant", "content": null, "tool_calls": [
             {"id": format!("c{n}"), "type": "function", "function": {"name": "read", "arguments": "{}"}}]}));
-        let log = format!("{n} ").repeat(chars / 2);
+        let log = "gate ".repeat(chars / 5);
         conversation.push(json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": log}));
         conversation.push(json!({"role": "assistant", "content": "Read."}));
     }
@@ -766,7 +787,7 @@ fn an_oversized_result_is_cut_whatever_the_engine_and_the_transcript_keeps_it() 
 #[test]
 fn old_results_are_pruned_only_when_the_cache_is_cold_and_stay_as_they_are_then() {
     let model = plain();
-    let warm = setup(&model, 16_000).start();
+    let warm = open(setup(&model, 16_000));
     assert_eq!(warm.client().chat(Some("s"), with_results(5, 8_000)).status, 200);
     assert!(
         sent_results(model.requests().last().unwrap()).iter().all(|chars| *chars == 8_000),

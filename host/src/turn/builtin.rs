@@ -106,7 +106,7 @@ impl House {
         ask: Builtin,
     ) -> Result<Measured, CompactionError> {
         let config = &session.agent.compaction;
-        let (input, tokens, name, row, stored) = {
+        let (input, tokens, name, row, stored, window) = {
             let state = session.state();
             let view = state.view();
             let until = ask.must_keep_from.map_or(view.len(), |first| state.turn_start(first));
@@ -126,7 +126,9 @@ impl House {
                 deadline: ask.deadline,
             };
             let stored = !state.extra.ephemeral && state.is_stored();
-            (input, state.projected_tokens(), state.extra.model_name.clone(), state.record().row, stored)
+            let window = state.window(session.agent.info.context_window);
+            let name = state.extra.model_name.clone();
+            (input, state.projected_tokens(), name, state.record().row, stored, window)
         };
         let cut = match compaction::cut(&input)? {
             Ok(cut) => cut,
@@ -137,7 +139,12 @@ impl House {
             house: self.clone(),
             session: row,
             stored,
-            model: name.clone().unwrap_or_else(|| session.agent.info.resolved.clone()),
+            window,
+            // What the configuration names is what is called, whatever a request said.
+            model: match session.agent.info.resolved.as_str() {
+                "" => name.clone().unwrap_or_default(),
+                configured => configured.to_owned(),
+            },
             inner: Arc::from(session.agent.summarizer(name)),
         };
         let outcome = compaction::compact_at(input, cut, &summarizer, &session.agent.counter).await?;

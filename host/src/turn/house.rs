@@ -131,6 +131,11 @@ impl House {
             .unwrap_or_else(|error| Err(TurnError::internal(error.to_string())))
     }
 
+    /// True when no turn runs and no optional work runs or waits.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.tasks.is_empty() && self.maintenance.numbers() == (0, 0)
+    }
+
     /// Runs what blocks off the async threads.
     pub(super) async fn blocking<T: Send + 'static>(
         &self,

@@ -51,8 +51,13 @@ impl TurnRun {
         self.pressure.limit.unwrap_or_else(|| self.window_less(self.agent.reserve(&self.params)))
     }
 
+    /// The context window, as far as it is known by now.
+    pub(super) fn window(&self) -> u64 {
+        self.session.state().window(self.agent.info.context_window)
+    }
+
     fn window_less(&self, reserve: u64) -> u64 {
-        self.agent.counter.budget(self.agent.info.context_window.saturating_sub(reserve))
+        self.agent.counter.budget(self.window().saturating_sub(reserve))
     }
 
     /// A prompt of at most [`TurnRun::prompt_limit`] tokens. Where the history is too long it is compacted once, and what is then
@@ -101,7 +106,7 @@ impl TurnRun {
         precheck(Facts {
             assembled: tokens,
             unwindowed: assembled.unwindowed,
-            window: self.agent.info.context_window,
+            window: self.window(),
             limit,
             reducible: if too_long { assembled.prompt.reducible() } else { 0 },
         })
@@ -164,6 +169,11 @@ impl TurnRun {
                     self.agent.counter.calibrate(counted, reported);
                 }
                 self.pressure.told = limit.map(|told| self.agent.counter.budget(told));
+                if let Some(told) = limit {
+                    // The next turn need not find it out again.
+                    let mut state = self.session.state();
+                    state.extra.told_window = Some((state.extra.model_name.clone(), told));
+                }
                 let shorter = counted / 4 * 3;
                 let reserve = self.agent.reserve(&self.params);
                 let told = self.pressure.told.map(|told| told.saturating_sub(reserve)).filter(|told| *told < counted);

@@ -52,6 +52,8 @@ pub(super) struct Memory {
     pub(super) notes: super::subagents::Notes,
     /// A proactive compaction is not tried again below this many tokens.
     pub(super) compaction_floor: u64,
+    /// The window that a provider named when it refused a prompt, and the model that was asked.
+    pub(super) told_window: Option<(Option<String>, u64)>,
     /// First entry that stays by the cut of a compaction that was not carried out.
     pub(super) planned_cut: Option<EntryId>,
     /// The last prompt, as it was sent.
@@ -81,6 +83,7 @@ impl Memory {
             host_note: None,
             notes: super::subagents::Notes::default(),
             compaction_floor: 0,
+            told_window: None,
             planned_cut: None,
             written: Written::default(),
             boundaries: Vec::new(),
@@ -289,6 +292,14 @@ impl State<'_> {
         }
         let tokens = view.tokens(0..view.len());
         (Arc::new(view), tokens)
+    }
+
+    /// The context window: as configured, or what the provider of the same model said when it is less.
+    pub(super) fn window(&self, configured: u64) -> u64 {
+        match &self.extra.told_window {
+            Some((name, told)) if *name == self.extra.model_name => configured.min(*told),
+            _ => configured,
+        }
     }
 
     /// The projection. Let go of it before the next sync, else that one copies its rows.

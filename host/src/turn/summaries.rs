@@ -50,6 +50,8 @@ pub(super) struct Kept {
     pub(super) session: SessionRow,
     /// False for a session of which nothing is stored.
     pub(super) stored: bool,
+    /// Its context window, as far as it is known.
+    pub(super) window: u64,
     /// The model's name: another one writes other summaries.
     pub(super) model: String,
     pub(super) inner: Arc<dyn Summarizer>,
@@ -82,7 +84,7 @@ impl Summarizer for Kept {
     }
 
     fn window(&self) -> u64 {
-        self.inner.window()
+        self.inner.window().min(self.window)
     }
 }
 

@@ -42,7 +42,7 @@ impl TurnRun {
         if !config.enabled || on_command || (owns && !self.can_defer()) {
             return None;
         }
-        let window = self.agent.info.context_window;
+        let window = self.window();
         let fixed = self.fixed_tokens();
         let reserve = config.reserve_tokens.min(window / 4);
         let threshold = self.agent.counter.budget(window.saturating_sub(reserve));

@@ -31,7 +31,7 @@ pub(in crate::turn) async fn manual(
     run.keep_open_turn();
     let owns = run.lease.engine().info().owns_compaction;
     let before = if owns { run.shown_tokens().await } else { None };
-    let window = run.agent.info.context_window;
+    let window = run.window();
     let reserve = run.agent.compaction.reserve_tokens.min(window / 4);
     let ask = Ask {
         trigger: trigger::MANUAL,

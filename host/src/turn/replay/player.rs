@@ -13,7 +13,7 @@ use crate::turn::{HistoryMode, TurnRequest, Turns, factory_services};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest wait for what follows the last turn.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -124,6 +124,7 @@ impl Player {
         let mut stored = 0;
         for step in recording.steps() {
             before_turn();
+            self.quiet().await;
             stored += step.sent.len();
             let time_ms = step.sent.last().and_then(|recorded| recorded.time_ms);
             self.turns.house.clock.set(time_ms);
@@ -162,6 +163,20 @@ impl Player {
         }
         self.turns.house.clock.set(None);
         Ok(turns)
+    }
+
+    /// Waits for what follows a turn, so that a replay shows the same every time however fast it runs.
+    async fn quiet(&self) {
+        let until = Instant::now() + PATIENCE;
+        let mut looks = 0u32;
+        while !self.turns.house.is_quiet() && Instant::now() < until {
+            looks += 1;
+            if looks < 200 {
+                tokio::task::yield_now().await;
+            } else {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
     }
 
     /// What the turn itself noted: it stands in its record.

@@ -205,7 +205,7 @@ impl Bench {
 
     /// Waits until no turn runs and everything that was queued is written.
     pub(super) async fn settled(&self) {
-        while self.turns.running() > 0 {
+        while !self.turns.house.is_quiet() {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
         let barrier = transcript::Submission { lease: None, writes: Vec::new() };
