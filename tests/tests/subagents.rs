@@ -451,6 +451,68 @@ fn a_client_that_sends_its_whole_history_does_not_lose_what_a_child_said() {
 }
 
 #[test]
+fn an_engine_that_is_out_when_a_child_ends_is_told_when_it_is_back() {
+    let (model, go) = echo();
+    // The third assembly of a process fails.
+    let config = json!({"fail": {"assemble": {"after": 2, "times": 1}}});
+    let setup = Setup::new().recorder(&config).toml(&model.toml(100_000));
+    let gateway = setup.start();
+    let client = gateway.client();
+    client.say(PARENT, "Hello.");
+    let child = spawn(client, PARENT, json!({"task": "wait for me"})).json()["child"].as_str().unwrap().to_owned();
+    wait_for("the child's call", || {
+        model.requests().iter().any(|request| asks(request) == "wait for me").then_some(())
+    });
+    assert_eq!(client.say(PARENT, "And?").engine(), Some("legacy"));
+    go.store(true, Ordering::Release);
+    in_state(client, PARENT, &child, "completed");
+    // A second passes in which the sweep looks for what is owed.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(setup.calls().of("on_subagent_ended").len(), 0);
+    assert!(gateway.stop().success());
+    let gateway = setup.start();
+    let told = setup.calls().wait_for("on_subagent_ended", 1);
+    assert_eq!((&told[0]["childKey"], &told[0]["reason"]), (&json!(child), &json!("Completed")));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(setup.calls().of("on_subagent_ended").len(), 1);
+    drop(gateway);
+}
+
+#[test]
+fn a_child_of_another_agent_is_prepared_by_the_engine_that_serves_it() {
+    let (model, _) = echo();
+    let agents = "[agents.helper]\nworkspace_dir = \"work\"\n[agents.plain.slots]\ncontextEngine = \"legacy\"\n";
+    let setup = Setup::new().recorder(&json!({})).toml(&model.toml(100_000)).toml(agents);
+    let gateway = setup.start();
+    let client = gateway.client();
+    client.say(PARENT, "Hello.");
+    let helper = spawn(client, PARENT, json!({"task": "look", "agent": "helper", "wait": true})).json();
+    assert!(helper["child"].as_str().unwrap().starts_with("agent:helper:subagent:"), "{helper}");
+    assert_eq!((&helper["agent"], &helper["engine"]), (&json!("helper"), &json!("recorder")));
+    let told = setup.calls().wait_for("on_subagent_ended", 1);
+    assert_eq!(told[0]["childKey"], helper["child"]);
+    let plain = spawn(client, PARENT, json!({"task": "look", "agent": "plain", "wait": true})).json();
+    assert_eq!((&plain["engine"], &plain["state"]), (&json!("legacy"), &json!("completed")), "{plain}");
+    assert_eq!(setup.calls().of("prepare_subagent_spawn").len(), 1, "legacy prepared the other one");
+    let fork = spawn(client, PARENT, json!({"task": "look", "agent": "helper", "mode": "fork"}));
+    assert_eq!((fork.status, &fork.json()["error"]["param"]), (400, &json!("mode")), "{fork:?}");
+}
+
+#[test]
+fn a_history_that_is_too_long_for_a_fork_is_not_taken_over_and_that_is_said() {
+    let (model, _) = echo();
+    let setup =
+        Setup::new().recorder(&json!({})).toml(&model.toml(100_000)).toml("[subagents]\nfork_max_tokens = 100\n");
+    let gateway = setup.start();
+    let client = gateway.client();
+    client.say(PARENT, &"word ".repeat(200));
+    let done = spawn(client, PARENT, json!({"task": "look", "mode": "fork", "wait": true})).json();
+    assert_eq!((&done["state"], &done["mode"]), (&json!("completed"), &json!("isolated")), "{done}");
+    assert!(done["note"].as_str().unwrap().contains("100 at most"), "{done}");
+    assert_eq!(said(&model.requests().pop().unwrap()), ["look"]);
+}
+
+#[test]
 fn budgets_end_a_child_with_a_clear_reason() {
     let (model, _) = echo();
     let setup = Setup::new().recorder(&json!({})).toml(&model.toml(100_000));

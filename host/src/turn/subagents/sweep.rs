@@ -65,7 +65,9 @@ fn can_be_told(house: &House, record: &SubagentRecord) -> bool {
 }
 
 async fn look_after(house: &Arc<House>, key: &str) -> Result<(), TurnError> {
-    let lane = house.lanes.enter(key).await?;
+    // One that somebody uses waits for the next look, and the others do not wait for it.
+    let Ok(lane) = tokio::time::timeout(EVERY, house.lanes.enter(key)).await else { return Ok(()) };
+    let lane = lane?;
     // Whoever held the lane may have done it all.
     let Some(mut record) = stored(house, key).await? else { return Ok(()) };
     if house.subagents.live(key).is_some() {
