@@ -68,6 +68,8 @@ pub struct ModelRequest {
     pub messages: Messages,
     /// True asks for [`ModelReply::Stream`].
     pub stream: bool,
+    /// The model to ask instead of the one that is configured.
+    pub model: Option<String>,
     /// For a provider that keeps the conversation itself; the others do not look at it.
     pub host: HostCall,
 }

@@ -67,7 +67,8 @@ impl OpenAiModel {
     }
 
     fn body(&self, request: &ModelRequest) -> Result<Bytes, ModelError> {
-        let model = self.info.requested.as_deref().or_else(|| request.params.get("model").and_then(Value::as_str));
+        let configured = request.model.as_deref().or(self.info.requested.as_deref());
+        let model = configured.or_else(|| request.params.get("model").and_then(Value::as_str));
         let body = Body { request, model, usage: request.stream && !self.no_stream_options.load(Ordering::Relaxed) };
         body.write().map_err(|cause| ModelError::Protocol(format!("the request cannot be written: {cause}")))
     }

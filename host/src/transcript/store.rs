@@ -383,7 +383,7 @@ pub enum StoreError {
     #[error("the store is closed")]
     Closed,
     /// Not done in time; it may still be done.
-    #[error("the store did not answer before the deadline")]
+    #[error("the store did not answer before the deadline; what was queued may still be done")]
     Deadline,
     /// What was asked for does not exist.
     #[error("no such {0}")]

@@ -5,15 +5,16 @@ use crate::slot::{LlmRequest, LlmResponse, ServiceError, ServiceStatus};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// Asks the model. Never streams.
+/// Asks the model. Never streams. `in_use`: what the session's client asked for last, where no model is configured.
 pub(super) async fn complete(
     model: Arc<dyn Model>,
     request: LlmRequest,
     agent: String,
+    in_use: Option<String>,
 ) -> Result<LlmResponse, ServiceError> {
     let info = model.info();
     let mut params = Map::new();
-    if let Some(name) = request.model.clone().or_else(|| info.requested.clone()) {
+    if let Some(name) = info.requested.clone().or(in_use).filter(|_| request.model.is_none()) {
         params.insert("model".into(), Value::String(name));
     }
     if let Some(tokens) = request.max_tokens {
@@ -42,7 +43,8 @@ pub(super) async fn complete(
             })?,
         );
     }
-    let call = ModelRequest { params, messages: messages.into(), ..ModelRequest::default() };
+    let other = request.model;
+    let call = ModelRequest { params, messages: messages.into(), model: other.clone(), ..ModelRequest::default() };
     let body = match model.call(call).await.map_err(failed)? {
         ModelReply::Full(body) => body,
         ModelReply::Stream(_) => {
@@ -54,7 +56,7 @@ pub(super) async fn complete(
     Ok(LlmResponse {
         text: reply.message.text().into_owned(),
         provider: info.provider,
-        model: info.resolved,
+        model: other.unwrap_or(info.resolved),
         response_model: reply.model,
         stop_reason: reply.finish_reason,
         agent_id: Some(agent),

@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+/// What a hook keeps of its time, at most, when a service takes longer: so that it can still answer.
+const REST: Duration = Duration::from_millis(250);
 /// How often a waiting service looks at its cancel signal.
 const CANCEL_POLL: Duration = Duration::from_millis(25);
 /// Sessions that are read at once for a list.
@@ -287,8 +289,10 @@ impl TurnServices {
             // The receiver is gone when the hook's time is over; the result is dropped then.
             let _ = sender.send(work.await);
         });
+        let all = scope.deadline.saturating_duration_since(Instant::now());
+        let until = scope.deadline - REST.min(all / 4);
         loop {
-            let left = scope.deadline.saturating_duration_since(Instant::now());
+            let left = until.saturating_duration_since(Instant::now());
             match receiver.recv_timeout(left.min(CANCEL_POLL)) {
                 Ok(value) => return Ok(value),
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
@@ -298,9 +302,9 @@ impl TurnServices {
                     task.abort();
                     return Err(ServiceError::new(ServiceStatus::Cancelled, "the call was cancelled"));
                 }
-                Err(mpsc::RecvTimeoutError::Timeout) if left <= CANCEL_POLL => {
+                Err(mpsc::RecvTimeoutError::Timeout) if left.is_zero() => {
                     task.abort();
-                    return Err(ServiceError::new(ServiceStatus::Expired, "the deadline of the call has passed"));
+                    return Err(ServiceError::new(ServiceStatus::Expired, "the time of the call is nearly over"));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
             }
@@ -315,7 +319,8 @@ pub(super) fn refused(message: impl Into<String>) -> ServiceError {
 pub(super) fn store_error(error: StoreError) -> ServiceError {
     let status = match error {
         StoreError::Requirement => ServiceStatus::Refused,
-        StoreError::Deadline => ServiceStatus::Expired,
+        // Not `Expired`, which says that nothing was changed: what was queued may still be done.
+        StoreError::Deadline => ServiceStatus::Failed,
         StoreError::Closed => ServiceStatus::Unavailable,
         _ => ServiceStatus::Failed,
     };
@@ -353,7 +358,8 @@ impl HostServices for TurnServices {
         {
             return Err(refused("another model needs the grant llm-model-override in the plugin's entry"));
         }
-        let call = llm::complete(self.session.agent.model.clone(), request, scope.session.agent.clone());
+        let in_use = self.session.state().extra.model_name.clone();
+        let call = llm::complete(self.session.agent.model.clone(), request, scope.session.agent.clone(), in_use);
         let outcome = self.wait(scope, call).and_then(|answer| answer);
         self.count_completion(scope.engine_id, &outcome);
         outcome

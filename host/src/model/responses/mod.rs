@@ -51,7 +51,7 @@ impl ResponsesModel {
 
     async fn complete(&self, request: ModelRequest) -> Result<ModelReply, ModelError> {
         let deadline = Instant::now() + self.endpoint.timeout;
-        let body = ask::body(&request, self.info.requested.as_deref())?;
+        let body = ask::body(&request, request.model.as_deref().or(self.info.requested.as_deref()))?;
         let previous = request.host.previous.as_deref();
         let mut attempt = 1;
         loop {

@@ -36,7 +36,13 @@ impl TurnRun {
         messages.extend(said.iter().map(|message| json!({"role": "user", "content": message.text()})));
         self.notes.prompt_tokens = counted;
         self.notes.prompt_limit = self.prompt_limit();
-        let request = ModelRequest { params: self.params.clone(), messages: messages.into(), stream, host };
+        let request = ModelRequest {
+            params: self.params.clone(),
+            messages: messages.into(),
+            stream,
+            host,
+            ..ModelRequest::default()
+        };
         let since = Instant::now();
         let model = self.agent.model.clone();
         let outcome = self.cancel.unless_fired(model.call(request)).await?;

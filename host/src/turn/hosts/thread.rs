@@ -128,7 +128,16 @@ impl TurnRun {
             tokens: counted,
         });
         let host = HostCall { previous, keep, ..HostCall::default() };
-        (ModelRequest { params: self.tools.params(&self.params).clone(), messages, stream, host }, counted)
+        (
+            ModelRequest {
+                params: self.tools.params(&self.params).clone(),
+                messages,
+                stream,
+                host,
+                ..ModelRequest::default()
+            },
+            counted,
+        )
     }
 
     /// Where the thread is: a response's id means nothing at another endpoint.
