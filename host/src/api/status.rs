@@ -93,6 +93,7 @@ pub(super) async fn engines(State(api): State<Arc<Api>>) -> Result<Json<Value>, 
 /// One engine, with what was found of its library.
 pub(super) async fn engine(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, ApiError> {
     let id = uri.path().strip_prefix("/api/engines/").and_then(paths::decoded).unwrap_or_default();
+    let maintenance = api.gateway.turns.engine_maintenance(&id);
     let mut all = document(api).await?;
     let engines = match all.get_mut("engines").map(Value::take) {
         Some(Value::Array(engines)) => engines,
@@ -109,6 +110,9 @@ pub(super) async fn engine(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json
     });
     if let (Some(fields), Some(plugin)) = (engine.as_object_mut(), plugin) {
         fields.insert("plugin".into(), plugin.clone());
+    }
+    if let Some(fields) = engine.as_object_mut() {
+        fields.insert("maintenance".into(), json!(maintenance));
     }
     Ok(Json(engine))
 }

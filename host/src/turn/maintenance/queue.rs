@@ -160,7 +160,7 @@ impl Maintenance {
             stop: CancellationToken::new(),
             limits: Background {
                 deadline: ms(if broken("8.79") { "" } else { "background_maintain" }, DEADLINE_MS),
-                give_way: if broken("9.2") { Duration::from_secs(3600) } else { ms("give_way", GIVE_WAY_MS) },
+                give_way: if broken("9.2") || broken("9.32") { Duration::from_secs(3600) } else { ms("give_way", GIVE_WAY_MS) },
             },
         }
     }
@@ -265,7 +265,7 @@ impl Maintenance {
 
     /// Waits until nothing of it is left, no longer than a run may take to give way.
     pub(in crate::turn) async fn ended(&self) {
-        let patience = self.limits.give_way + Duration::from_secs(if broken("9.32") { 3600 } else { 1 });
+        let patience = self.limits.give_way + Duration::from_secs(1);
         if broken("8.73") {
             return;
         }

@@ -17,6 +17,8 @@ pub(super) static STORE: StoreV1 = StoreV1 { get, scan, batch };
 const KEY_MAX: usize = 1_024;
 /// Most operations of a batch.
 const BATCH_MAX: usize = 100_000;
+/// Most bytes of the keys and values of a batch: it is one transaction, and others wait for it.
+const BATCH_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Most pairs of a scan.
 const SCAN_MAX: u64 = 10_000;
 
@@ -147,6 +149,10 @@ extern "C" fn batch(frame: *const FrameV1, ops: *const StoreOpV1, len: usize) ->
             // SAFETY: lent for the duration of this call.
             let ops = unsafe {
                 receive::list(ops, len, BATCH_MAX, "the batch")
+                    .and_then(|ops| {
+                        let bytes = ops.iter().fold(0usize, |all, op| all.saturating_add(op.key.len + op.value.len));
+                        if bytes > BATCH_BYTES_MAX { Err(format!("the batch has {bytes} bytes")) } else { Ok(ops) }
+                    })
                     .and_then(|ops| ops.iter().map(|op| store_op(op)).collect::<Result<Vec<_>, Bad>>())
                     .map_err(invalid)?
             };
