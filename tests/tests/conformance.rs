@@ -108,3 +108,31 @@ fn doctor_knows_what_the_running_gateway_knows_and_makes_a_healthy_engine_itself
     assert_eq!((&found["level"], &found["at"]), (&json!("failed"), &json!("assemble")), "{findings}");
     assert!(found["hint"].is_string(), "{findings}");
 }
+
+#[test]
+fn an_agent_has_an_engine_a_model_and_a_compaction_of_its_own() {
+    let agents = "[model]\nprovider = \"offline\"\ncontext_window = 4000\nmax_output_tokens = 256\n\
+                  [agents.support.slots]\ncontextEngine = \"legacy\"\n[agents.support.model]\ncontext_window = 4100\n\
+                  [agents.support.compaction]\nenabled = false\n";
+    let setup = Setup::new().recorder(&json!({})).toml(agents);
+    let gateway = setup.start();
+    let client = gateway.client();
+    let (main, support) = ("agent:main:desk", "agent:support:desk");
+    let compacted = |key: &str| {
+        let session = client.get(&format!("/api/sessions/{key}")).json();
+        session["messages"].as_array().unwrap().iter().any(|row| row["role"] == "compaction")
+    };
+    // Both grow alike, until the one has been compacted ahead of its next turn.
+    for turn in 0..80 {
+        let text = format!("Message {turn} of many: {}", "the tide goes out and the boats lie on the sand ".repeat(3));
+        assert_eq!(client.say(main, &text).engine(), Some("recorder"));
+        assert_eq!(client.say(support, &text).engine(), Some("legacy"));
+        if compacted(main) {
+            break;
+        }
+    }
+    assert!(compacted(main), "the gateway's own settings compact");
+    assert!(!compacted(support), "the agent's do not");
+    let window = |key: &str| client.get(&format!("/api/sessions/{key}/context")).json()["contextWindow"].clone();
+    assert_eq!((window(main), window(support)), (json!(4000), json!(4100)));
+}

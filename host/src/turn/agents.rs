@@ -56,7 +56,10 @@ impl AgentRooms {
                 counter,
                 info: model.info(),
                 model,
-                compaction: agent.map_or(&config.compaction, |agent| config.compaction_of(agent)).clone(),
+                compaction: agent
+                    .filter(|_| !broken("9.35"))
+                    .map_or(&config.compaction, |agent| config.compaction_of(agent))
+                    .clone(),
                 pruning: agent.map_or(&config.pruning, |agent| config.pruning_of(agent)).clone(),
                 store: store.clone(),
                 // An agent without an entry has none; that of `main` is looked up like any other's.
