@@ -132,6 +132,10 @@ fn an_agent_has_an_engine_a_model_and_a_compaction_of_its_own() {
         }
     }
     assert!(compacted(main), "the gateway's own settings compact");
+    // Past the point at which the gateway's settings would compact its somewhat larger window, too.
+    for turn in 0..3 {
+        client.say(support, &format!("One more, number {turn}: {}", "the boats lie on the sand ".repeat(3))).text();
+    }
     assert!(!compacted(support), "the agent's do not");
     let window = |key: &str| client.get(&format!("/api/sessions/{key}/context")).json()["contextWindow"].clone();
     assert_eq!((window(main), window(support)), (json!(4000), json!(4100)));
