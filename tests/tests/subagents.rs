@@ -729,6 +729,71 @@ fn the_model_spawns_with_a_tool_and_reads_the_result() {
 }
 
 #[test]
+fn a_spawn_of_the_model_enters_the_engine_when_the_engine_s_own_tools_are_done() {
+    let model = MockModel::start(|request, stream| {
+        let last = request["messages"].as_array().and_then(|messages| messages.last().cloned()).unwrap();
+        if last["role"] == "user" && asks(request) == "both" {
+            let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+            let task = r#"{"task": "look"}"#;
+            let calls = [call("a", "spawn_subagent", task), call("b", "tide", "{}"), call("c", "spawn_subagent", task)];
+            model::message(stream, json!({"role": "assistant", "content": null, "tool_calls": calls}), "tool_calls");
+        } else {
+            model::answer(request, stream, "well");
+        }
+    });
+    // A deed is written down when the hook has taken its time.
+    let config = json!({"tools": [{"name": "tide", "answer": "low"}],
+        "slow": {"call_tool": 300, "prepare_subagent_spawn": 200},
+        "do": {"call_tool": ["log:tide"], "prepare_subagent_spawn": ["log:prepared"]}});
+    let setup = Setup::new().recorder(&config).toml(&model.toml(100_000)).toml("[subagents]\ntool = true\n");
+    let gateway = setup.start();
+    assert_eq!(gateway.client().say(PARENT, "both").text(), "well");
+    let entered: Vec<(String, bool)> = setup
+        .calls()
+        .lines()
+        .iter()
+        .map(|line| (line["hook"].as_str().unwrap().to_owned(), line.get("did").is_some()))
+        .filter(|(hook, _)| hook == "call_tool" || hook == "prepare_subagent_spawn")
+        .collect();
+    let row = |hook: &str, left: bool| (hook.to_owned(), left);
+    let (tide, prepare) = ("call_tool", "prepare_subagent_spawn");
+    let one_after_the_other = [
+        row(tide, false),
+        row(tide, true),
+        row(prepare, false),
+        row(prepare, true),
+        row(prepare, false),
+        row(prepare, true),
+    ];
+    assert_eq!(entered, one_after_the_other);
+}
+
+#[test]
+fn a_kill_in_the_middle_of_a_rollback_does_not_call_it_again() {
+    let (model, _) = echo();
+    let config = json!({"slow": {"prepare_subagent_spawn": 600, "rollback_subagent_spawn": 5000}});
+    let setup = Setup::new().recorder(&config).toml(&model.toml(100_000));
+    let gateway = setup.start();
+    let client = gateway.client().clone();
+    client.say(PARENT, "Hello.");
+    let spawning = std::thread::spawn(move || {
+        client.try_post(&path(PARENT), &[], &json!({"task": "look", "mode": "fork", "ttlMs": 200})).is_err()
+    });
+    let rolled_back = setup.calls().wait_for("rollback_subagent_spawn", 1);
+    gateway.kill();
+    assert!(spawning.join().unwrap(), "nobody answered");
+    let gateway = setup.start();
+    // The handle was the dead process's; what it stood for is let go by its key.
+    let told = setup.calls().wait_for("on_subagent_ended", 1);
+    assert_eq!(told[0]["reason"], "Released");
+    let child = told[0]["childKey"].as_str().unwrap();
+    wait_for("nothing of it", || (gateway.client().get(&format!("/api/sessions/{child}")).status == 404).then_some(()));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(setup.calls().of("rollback_subagent_spawn").len(), rolled_back.len());
+    assert_eq!(setup.calls().of("on_subagent_ended").len(), 1);
+}
+
+#[test]
 fn budgets_bound_the_tool_loop_of_a_child() {
     // It never comes to an end by itself.
     let model = MockModel::start(|request, stream| {

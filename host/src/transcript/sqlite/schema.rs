@@ -75,6 +75,7 @@ const STEPS: [&str; 3] = ["
     DROP TABLE outbox_of_format_1;
     CREATE INDEX outbox_range ON outbox(session, first);
 ",
+// Children of sessions; what is left to do with them is found by the partial indexes alone.
 "
     CREATE TABLE subagents(
         child TEXT PRIMARY KEY, parent TEXT NOT NULL, created_ms INTEGER NOT NULL, open INTEGER NOT NULL, due_ms INTEGER,
