@@ -408,6 +408,17 @@ fn a_tool_that_nobody_has_and_arguments_that_are_none_are_answered_with_errors()
 }
 
 #[test]
+fn a_model_that_calls_what_nobody_has_for_ever_comes_to_an_end() {
+    let model = model(vec![calls("Hm.", &[call("a", "loukup", "{}")])]);
+    let setup = lookup(&model).toml("[tools]\nmax_calls = 2\n");
+    let gateway = setup.start();
+    let answer = ask(gateway.client(), "s", &json!([user("Go.")]), json!({}));
+    assert_eq!(answer.text(), "Hm.\n\nHm.\n\nHm.\n\nHm.");
+    assert_eq!(answer.json()["choices"][0]["finish_reason"], "stop");
+    assert_eq!(model.requests().len(), 4, "two errors, one word about the limit, one last call");
+}
+
+#[test]
 fn parallel_calls_are_answered_in_their_order() {
     let model = model(vec![
         calls("", &[call("a", "first", "1"), call("b", "second", r#"{"x":2}"#), call("c", "first", r#"{"x":3}"#)]),
@@ -488,16 +499,16 @@ fn a_tool_that_hangs_ends_at_its_deadline_and_the_turn_goes_on() {
 #[test]
 fn an_assembly_that_fails_in_the_loop_leaves_the_rest_to_the_next_candidate() {
     let model = model(vec![calls("", &[call("c1", "lookup", "{}")]), says("There.")]);
-    let setup = setup(&model, &json!({"turns": 0, "tools": tools(&["lookup"]), "fail": {"assemble": {"after": 2}}}));
+    let setup = setup(&model, &json!({"turns": 0, "tools": tools(&["lookup"]), "fail": {"assemble": {"after": 3}}}));
     let gateway = setup.start();
     ask(gateway.client(), "s", &json!([user("First.")]), json!({}));
     let answer = ask(gateway.client(), "s", &json!([user("Second.")]), json!({}));
     assert_eq!((answer.text().as_str(), answer.engine()), ("There.", Some("legacy")));
     let requests = model.requests();
     // The engine shows no history at all; legacy, which serves in its place, all of it.
-    assert_eq!(roles(&requests[1]), ["user", "assistant", "tool"]);
+    assert_eq!(roles(&requests[2]), ["user"]);
     assert_eq!(roles(&requests[3]), ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]);
-    assert_eq!(setup.calls().of("assemble").len(), 3, "out for the rest of the process");
+    assert_eq!(setup.calls().of("assemble").len(), 4, "out for the rest of the process");
 }
 
 /// An engine that answers nonsense from its second assembly on.

@@ -61,6 +61,7 @@ pub struct Metrics {
     model_first_byte: Histogram,
     tokens: Counters<1>,
     compactions: Counters<3>,
+    tool_calls: Counters<2>,
     shadow_turns: Counters<2>,
     shadow_entries: Counters<2>,
     shadow_tokens: Counters<2>,
@@ -113,6 +114,7 @@ impl Metrics {
             model_first_byte: long(),
             tokens: Family::default(),
             compactions: Family::default(),
+            tool_calls: Family::default(),
             shadow_turns: Family::default(),
             shadow_entries: Family::default(),
             shadow_tokens: Family::default(),
@@ -166,6 +168,7 @@ impl Metrics {
         );
         r.register("shadow_tokens", "Their tokens", self.shadow_tokens.clone());
         r.register("compactions", "Compactions, by maker, trigger and outcome", self.compactions.clone());
+        r.register("tool_calls", "Tool calls that the gateway answered, by owner and outcome", self.tool_calls.clone());
         r.register("llm_completions", "Completions that engines asked for, by outcome", self.completions.clone());
         r.register("llm_completion_tokens", "Tokens of these, by kind", self.completion_tokens.clone());
         r.register("catch_ups_running", "Engines that read what they missed", self.catch_ups.clone());
@@ -244,6 +247,11 @@ impl Metrics {
         self.compactions
             .get_or_create(&[("by", by.into()), ("trigger", trigger.into()), ("outcome", outcome.into())])
             .inc();
+    }
+
+    /// A tool call was answered; `by` is the engine, "gateway" or "nobody", `outcome` is "ok" or "error".
+    pub fn tool_call(&self, by: &str, outcome: &str) {
+        self.tool_calls.get_or_create(&[("by", by.into()), ("outcome", outcome.into())]).inc();
     }
 
     /// An engine watched a turn: "compared", "gave_way", "failed" or "out".

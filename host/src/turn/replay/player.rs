@@ -88,6 +88,8 @@ impl Player {
         let mut config = config.clone();
         config.gateway.state_dir = scratch.path().to_owned();
         // A memory is of the world outside of the recording: it would be read as it is today, and written to.
+        // The calls of a recording were answered in it.
+        config.tools.max_calls = 0;
         config.plugins.slots.memory = None;
         config.agents.values_mut().for_each(|agent| agent.slots.memory = None);
         if !options.chain.is_empty() {

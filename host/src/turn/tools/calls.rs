@@ -37,11 +37,13 @@ impl TurnRun {
         let (mut engine_calls, mut gateway_calls) = (Vec::new(), Vec::new());
         let engine_done = CancellationToken::new();
         for (at, call) in calls.iter().enumerate() {
+            // Every call counts, also one that cannot be run: a model may repeat it for ever.
+            let within = self.tools.take(most);
             let refused = match self.tools.owner(&call.function.name) {
-                None => Some(self.no_such_tool(&call.function.name)),
-                Some(_) if !self.tools.take(most) => Some(error_text(format!(
+                _ if !within => Some(error_text(format!(
                     "not run: the limit of {most} tool calls in one turn is reached; answer with what you have"
                 ))),
+                None => Some(self.no_such_tool(&call.function.name)),
                 Some(by) => match (arguments(call), by) {
                     (Err(wrong), _) => Some(error_text(wrong)),
                     (Ok(_), By::Engine(engine)) => {
@@ -163,6 +165,9 @@ impl TurnRun {
             Some(By::Gateway(_)) => Some("gateway".to_owned()),
             None => None,
         };
+        if let Some(metrics) = &self.house.metrics {
+            metrics.tool_call(by.as_deref().unwrap_or("nobody"), if output.is_error { "error" } else { "ok" });
+        }
         self.notes.tools.push(json!({
             "name": call.function.name,
             "by": by,

@@ -234,7 +234,7 @@ fn schema_error(schema: &Value) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::slot::ToolOutput;
     use crate::turn::tools::ToolRun;
@@ -251,6 +251,16 @@ mod tests {
             let text = Value::Object(run.arguments).to_string();
             Box::pin(std::future::ready(ToolOutput { text, is_error: false }))
         }
+    }
+
+    /// A toolbox with tools of the client and of the gateway.
+    pub(in crate::turn::tools) fn toolbox(client: &[&str], gateway: &[&str]) -> Toolbox {
+        let client = client.iter().map(|name| (*name).to_owned()).collect();
+        let mut toolbox = Toolbox { client, ..Toolbox::default() };
+        for name in gateway {
+            toolbox.add(tool(name, json!({"type": "object"})), by()).unwrap();
+        }
+        toolbox
     }
 
     fn tool(name: &str, parameters: Value) -> Tool {

@@ -206,3 +206,103 @@ fn numbered(mut piece: Value, at: usize) -> Value {
     }
     piece
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transcript::Role;
+    use crate::turn::tools::offer::tests::toolbox;
+
+    fn chunk(delta: Value, finish: Value) -> Value {
+        json!({"id": "b", "created": 2, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+            "usage": {"total_tokens": 1}})
+    }
+
+    fn piece(index: u64, id: Option<&str>, name: Option<&str>, arguments: &str) -> Value {
+        let mut function = json!({"arguments": arguments});
+        if let Some(name) = name {
+            function["name"] = name.into();
+        }
+        let mut piece = json!({"index": index, "function": function});
+        if let Some(id) = id {
+            piece["id"] = id.into();
+        }
+        chunk(json!({"tool_calls": [piece]}), Value::Null)
+    }
+
+    fn shown(chunks: &[Value]) -> Vec<(u64, String)> {
+        let pieces = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["tool_calls"].as_array()).flatten();
+        pieces
+            .map(|piece| {
+                let function = &piece["function"];
+                let text = |name: &str| function[name].as_str().unwrap_or_default().to_owned();
+                (piece["index"].as_u64().unwrap(), text("name") + &text("arguments"))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn only_the_clients_calls_pass_under_numbers_of_their_own() {
+        let tools = toolbox(&["theirs", "theirs_too"], &["ours"]);
+        let mut relay = Relay::default();
+        let mut out = Vec::new();
+        for chunk in [
+            piece(0, Some("a"), Some("ours"), ""),
+            piece(1, Some("b"), Some("theirs"), ""),
+            piece(0, None, None, "{1}"),
+            piece(2, Some("c"), Some("nobodys"), "{}"),
+            piece(1, None, None, "{2}"),
+            piece(3, Some("d"), Some("theirs_too"), "{3}"),
+        ] {
+            out.extend(relay.push(chunk, &tools));
+        }
+        let expected = [(0, "theirs"), (0, "{2}"), (1, "theirs_too{3}")];
+        assert_eq!(shown(&out), expected.map(|(at, text)| (at, text.to_owned())));
+        assert!(out.iter().all(|chunk| chunk.get("usage").is_none()));
+    }
+
+    #[test]
+    fn a_name_that_comes_in_pieces_is_kept_back_until_it_is_whole() {
+        let tools = toolbox(&["weather_at_sea"], &["ours"]);
+        let mut relay = Relay::default();
+        assert!(relay.push(piece(0, Some("a"), Some("weather_"), ""), &tools).is_empty());
+        let out = relay.push(piece(0, None, Some("at_sea"), "{}"), &tools);
+        assert_eq!(shown(&out), [(0, "weather_".to_owned()), (0, "at_sea{}".to_owned())]);
+    }
+
+    #[test]
+    fn a_call_that_turns_out_to_be_the_clients_comes_at_the_end() {
+        let tools = toolbox(&["known"], &["ours"]);
+        let mut relay = Relay::default();
+        assert!(relay.push(piece(0, Some("a"), Some("custom_one"), "{}"), &tools).is_empty());
+        let message: Message = serde_json::from_value(json!({"role": "assistant", "content": null,
+            "tool_calls": [{"id": "a", "function": {"name": "custom_one", "arguments": "{}"}}]}))
+        .unwrap();
+        let out = relay.finish(&message, None, None);
+        assert_eq!(shown(&out), [(0, "custom_one{}".to_owned())]);
+        assert_eq!(out.last().unwrap()["choices"][0]["finish_reason"], "tool_calls");
+    }
+
+    #[test]
+    fn several_calls_are_one_answer() {
+        let tools = toolbox(&[], &["ours"]);
+        let mut relay = Relay::default();
+        let mut out = relay.push(chunk(json!({"role": "assistant", "content": "One."}), Value::Null), &tools);
+        out.extend(relay.push(chunk(json!({}), json!("tool_calls")), &tools));
+        relay.next_call();
+        let mut second = chunk(json!({"role": "assistant", "content": ""}), Value::Null);
+        second["id"] = "other".into();
+        out.extend(relay.push(second, &tools));
+        out.extend(relay.push(chunk(json!({"content": "Two"}), Value::Null), &tools));
+        out.extend(relay.push(chunk(json!({"content": "."}), json!("stop")), &tools));
+        let usage = json!({"total_tokens": 2});
+        out.extend(relay.finish(&Message::text_of(Role::Assistant, "One.\n\nTwo."), Some("stop"), Some(&usage)));
+        let said: Vec<_> = out.iter().map(|chunk| chunk["choices"][0]["delta"]["content"].clone()).collect();
+        assert_eq!(said, [json!("One."), json!("\n\nTwo"), json!("."), Value::Null, Value::Null]);
+        let roles = out.iter().filter(|chunk| chunk["choices"][0]["delta"]["role"].is_string()).count();
+        let finishes = out.iter().filter(|chunk| chunk["choices"][0]["finish_reason"].is_string()).count();
+        assert_eq!((roles, finishes), (1, 1));
+        assert!(out.iter().all(|chunk| chunk["id"] == "b" && chunk["model"] == "m"));
+        assert_eq!((&out[4]["usage"], &out[4]["choices"]), (&usage, &json!([])));
+    }
+}
