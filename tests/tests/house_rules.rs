@@ -94,3 +94,50 @@ fn the_rooms_know_only_what_is_below_them() {
         }
     }
 }
+
+/// Most lines of the checklist that may not apply.
+const NOT_APPLICABLE: usize = 10;
+const LINES: usize = 86;
+
+/// The cells of a row of `docs/conformance.md`: line, rule, tests or answer, kind.
+fn conformance_rows() -> Vec<[String; 4]> {
+    read("docs/conformance.md")
+        .lines()
+        .filter(|line| line.starts_with("| 8.") || line.starts_with("| 9."))
+        .map(|line| {
+            let cells: Vec<String> = line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+            cells.try_into().unwrap_or_else(|cells| panic!("not four cells: {cells:?}"))
+        })
+        .collect()
+}
+
+fn named_tests(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect()
+}
+
+#[test]
+fn every_line_of_the_conformance_table_has_a_test_that_exists_and_a_switch_that_breaks_it() {
+    let host: String = rust_files("host/src").iter().map(|file| read(file)).collect();
+    let rows = conformance_rows();
+    for number in 1..=LINES {
+        let line = format!("8.{number}");
+        assert_eq!(rows.iter().filter(|row| row[0] == line).count(), 1, "one row for {line}");
+    }
+    let mut not_applicable = 0;
+    for [line, rule, tests, _] in &rows {
+        assert!(!rule.is_empty() && !tests.is_empty(), "{line} is blank");
+        let named = named_tests(tests);
+        for test in &named {
+            let (place, name) = (test.split("::").next().unwrap(), test.rsplit("::").next().unwrap());
+            let source = if place == "engineroom" { host.clone() } else { read(&format!("tests/tests/{place}.rs")) };
+            assert!(source.contains(&format!("fn {name}(")), "{line} names {test}, which does not exist");
+        }
+        if tests.starts_with("does not apply: ") {
+            not_applicable += usize::from(line.starts_with("8."));
+        } else if line.starts_with("8.") {
+            assert!(!named.is_empty(), "{line} names no test");
+            assert!(host.contains(&format!("broken(\"{line}\")")), "no switch breaks {line}");
+        }
+    }
+    assert!(not_applicable <= NOT_APPLICABLE, "{not_applicable} lines do not apply");
+}

@@ -160,7 +160,11 @@ impl Maintenance {
             stop: CancellationToken::new(),
             limits: Background {
                 deadline: ms(if broken("8.79") { "" } else { "background_maintain" }, DEADLINE_MS),
-                give_way: if broken("9.2") || broken("9.32") { Duration::from_secs(3600) } else { ms("give_way", GIVE_WAY_MS) },
+                give_way: if broken("9.2") || broken("9.32") {
+                    Duration::from_secs(3600)
+                } else {
+                    ms("give_way", GIVE_WAY_MS)
+                },
             },
         }
     }
