@@ -102,6 +102,11 @@ impl Client {
         self.post("/v1/chat/completions", &headers, &json!({"model": "test", "messages": messages}))
     }
 
+    /// `DELETE path`.
+    pub fn delete(&self, path: &str) -> Answer {
+        Self::answer(self.agent.delete(format!("{}{path}", self.base())).call()).expect("an answer")
+    }
+
     /// `GET /api/engines`.
     pub fn engines(&self) -> Value {
         self.get("/api/engines").json()

@@ -12,6 +12,9 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Most sessions of an engine's backlog that are told one by one.
+const BACKLOG: usize = 100;
+
 /// Alive: it answers.
 pub(super) async fn healthz() -> Json<Value> {
     Json(json!({"status": "ok"}))
@@ -94,7 +97,7 @@ pub(super) async fn engines(State(api): State<Arc<Api>>) -> Result<Json<Value>, 
 pub(super) async fn engine(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, ApiError> {
     let id = uri.path().strip_prefix("/api/engines/").and_then(paths::decoded).unwrap_or_default();
     let maintenance = api.gateway.turns.engine_maintenance(&id);
-    let mut all = document(api).await?;
+    let mut all = document(Arc::clone(&api)).await?;
     let engines = match all.get_mut("engines").map(Value::take) {
         Some(Value::Array(engines)) => engines,
         _ => Vec::new(),
@@ -108,13 +111,37 @@ pub(super) async fn engine(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json
         let named = plugin.pointer("/manifest/engines").and_then(Value::as_array);
         named.into_iter().flatten().any(|named| named.as_str() == Some(&id))
     });
-    if let (Some(fields), Some(plugin)) = (engine.as_object_mut(), plugin) {
-        fields.insert("plugin".into(), plugin.clone());
+    let plugin = plugin.cloned();
+    let chains: Vec<Value> = chains(&all, &id);
+    let (store, wanted) = (Arc::clone(&api.gateway.store), id.clone());
+    let backlog = blocking(move || store.backlog(&wanted, BACKLOG)).await??;
+    let shadow = api.gateway.turns.shadow(&id);
+    if let Some(fields) = engine.as_object_mut() {
+        fields.insert("chains".into(), chains.into());
+        fields.insert("backlog".into(), json!(backlog));
+        if let Some(shadow) = shadow {
+            fields.insert("shadow".into(), json!(shadow));
+        }
+        if let Some(plugin) = plugin {
+            fields.insert("plugin".into(), plugin);
+        }
     }
     if let Some(fields) = engine.as_object_mut() {
         fields.insert("maintenance".into(), json!(maintenance));
     }
     Ok(Json(engine))
+}
+
+/// Where the operator lists an engine: the gateway's chain, those of agents, as a shadow; with its place from 1.
+fn chains(status: &Value, id: &str) -> Vec<Value> {
+    let place = |chain: &Value| {
+        let ids = chain.as_array().into_iter().flatten();
+        ids.map(Value::as_str).position(|listed| listed == Some(id)).map(|at| at + 1)
+    };
+    let main = status.get("chain").and_then(place).map(|place| json!({"agent": null, "place": place}));
+    let agents = status.get("agents").and_then(Value::as_object).into_iter().flatten();
+    let agents = agents.filter_map(|(agent, of)| Some(json!({"agent": agent, "place": place(of.get("chain")?)?})));
+    main.into_iter().chain(agents).collect()
 }
 
 async fn document(api: Arc<Api>) -> Result<Value, ApiError> {

@@ -98,6 +98,24 @@ pub struct LeaseToken(pub u64);
 
 pub use super::outbox::{AcceptedFacts, BlockedReason, OutboxCount, OutboxRow, OutboxState};
 
+/// Turns of one session that wait for an engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Backlog {
+    /// Key of the session.
+    pub session: String,
+    /// Rows of the outbox.
+    pub turns: u64,
+    /// Of these: cannot be offered as they are.
+    pub blocked: u64,
+    /// The oldest was admitted, ms since the epoch.
+    pub oldest_ms: i64,
+    /// Most often that one of them was offered in vain.
+    pub attempts: u32,
+    /// A last error of one of them.
+    pub last_error: Option<String>,
+}
+
 /// What happened in one turn, kept for the operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnRecord {
@@ -488,6 +506,8 @@ pub trait Store: Send + Sync + 'static {
     fn handed_over(&self, engine: &str, session: SessionRow) -> Result<EntryId, StoreError>;
     /// Ids of the engines that know of a session: that served it, were given entries of it, or keep something of it. In order.
     fn engines_of(&self, session: SessionRow) -> Result<Vec<String>, StoreError>;
+    /// What waits for an engine, session by session, most first.
+    fn backlog(&self, engine: &str, limit: usize) -> Result<Vec<Backlog>, StoreError>;
     /// True while a reset has not dropped all that engines kept of a session.
     fn scope_is_left(&self, session: SessionRow) -> Result<bool, StoreError>;
     /// The same of every engine that was given something of the session.

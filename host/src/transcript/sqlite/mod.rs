@@ -32,8 +32,8 @@ mod tests;
 mod writer;
 
 use super::{
-    Ack, BlockedReason, EnginePairs, EngineScope, Entry, EntryId, LeaseToken, OutboxCount, OutboxRow, SessionRecord,
-    SessionRow, Store, StoreError, StoreStats, SubagentRecord, Submission, TurnRecord,
+    Ack, Backlog, BlockedReason, EnginePairs, EngineScope, Entry, EntryId, LeaseToken, OutboxCount, OutboxRow,
+    SessionRecord, SessionRow, Store, StoreError, StoreStats, SubagentRecord, Submission, TurnRecord,
 };
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -220,6 +220,10 @@ impl Store for SqliteStore {
 
     fn engines_of(&self, session: SessionRow) -> Result<Vec<String>, StoreError> {
         self.readers.with(|conn| reader::engines_of(conn, session))
+    }
+
+    fn backlog(&self, engine: &str, limit: usize) -> Result<Vec<Backlog>, StoreError> {
+        self.readers.with(|conn| reader::backlog(conn, engine, limit))
     }
 
     fn scope_is_left(&self, session: SessionRow) -> Result<bool, StoreError> {

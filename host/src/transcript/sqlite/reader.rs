@@ -3,7 +3,7 @@
 use super::apply::state_code;
 use super::{backend, codec, schema};
 use crate::transcript::{
-    BlockedReason, Entry, EntryId, OutboxCount, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError,
+    Backlog, BlockedReason, Entry, EntryId, OutboxCount, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError,
     TurnRecord,
 };
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -306,6 +306,23 @@ pub(super) fn engines_of(conn: &Connection, session: SessionRow) -> Result<Vec<S
                UNION SELECT engine FROM turns WHERE session = ?1 AND engine <> ''
                ORDER BY 1";
     all(conn, sql, [session as i64], |row| row.get(0))
+}
+
+pub(super) fn backlog(conn: &Connection, engine: &str, limit: usize) -> Result<Vec<Backlog>, StoreError> {
+    let sql = "SELECT s.key, count(*), total(o.state = ?2), min(o.created_ms), max(o.attempts), max(o.last_error)
+               FROM outbox AS o JOIN sessions AS s ON s.row = o.session WHERE o.engine = ?1
+               GROUP BY o.session ORDER BY count(*) DESC, s.key LIMIT ?3";
+    let values = (engine, state_code(OutboxState::Blocked), i64::try_from(limit).unwrap_or(i64::MAX));
+    all(conn, sql, values, |row| {
+        Ok(Backlog {
+            session: row.get(0)?,
+            turns: row.get::<_, i64>(1)? as u64,
+            blocked: row.get::<_, f64>(2)? as u64,
+            oldest_ms: row.get(3)?,
+            attempts: row.get(4)?,
+            last_error: row.get(5)?,
+        })
+    })
 }
 
 const TURN_COLUMNS: &str =
