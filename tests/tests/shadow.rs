@@ -74,7 +74,7 @@ fn it_is_fed_like_the_first_and_what_only_one_would_have_shown_is_told() {
     let engine = client.get("/api/engines/recorder").json();
     let summary = &engine["shadow"];
     assert_eq!((summary["compared"].as_u64(), summary["onlyFirstEntries"].as_u64()), (Some(3), Some(2)), "{summary:#}");
-    let metrics = client.get("/metrics").text();
+    let metrics = client.get("/metrics").body;
     assert!(metrics.contains("engineroom_shadow_turns_total{engine=\"recorder\",outcome=\"compared\"} 3"), "{metrics}");
     assert!(metrics.contains("engineroom_shadow_entries_total{engine=\"recorder\",shown_by=\"first\"} 2"), "{metrics}");
 }
@@ -166,7 +166,11 @@ fn it_may_neither_ask_the_model_nor_rewrite() {
     assert!(calls.did("rewrite:1=other")[0]["error"].is_string(), "{:?}", calls.did("rewrite:1=other"));
     let session = gateway.client().get("/api/sessions/s").json();
     assert_eq!(session["messages"][0]["text"], "One?");
-    assert_eq!((session["entries"].as_u64(), session["branches"].as_array().unwrap().len()), (Some(2), 1), "{session:#}");
+    assert_eq!(
+        (session["entries"].as_u64(), session["branches"].as_array().unwrap().len()),
+        (Some(2), 1),
+        "{session:#}"
+    );
 }
 
 #[test]

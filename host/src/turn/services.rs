@@ -330,7 +330,10 @@ pub(super) fn store_error(error: StoreError) -> ServiceError {
 impl HostServices for TurnServices {
     fn available(&self, service_id: &str) -> bool {
         match service_id {
-            service::LLM | service::COMPACTION if self.manner != Manner::Serve => false,
+            service::LLM | service::COMPACTION if self.manner != Manner::Serve => {
+                self.refused.store(true, Ordering::Release);
+                false
+            }
             service::TOKENS
             | service::COMPACTION
             | service::TRANSCRIPT

@@ -45,7 +45,7 @@ pub(super) fn explain(
     (totals.system_prompt, totals.tools) = fixed;
     let tokens = assembled.prompt.tokens();
     totals.additions = tokens.saturating_sub(totals.shown.tokens + fixed.0 + fixed.1);
-    let standing = standing(&run.session, &engine, run.admitted.first);
+    let standing = standing(&run.session, run.lease.engine(), run.admitted.first);
     let mut notes = Vec::new();
     if !standing.taken_up {
         notes.push(format!(

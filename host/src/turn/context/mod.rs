@@ -22,7 +22,7 @@ use super::prepare::Assembled;
 use super::run::TurnRun;
 use super::services::Manner;
 use super::session::{Session, is_role};
-use crate::slot::{FailureKind, HookFailure, LeaseRequest};
+use crate::slot::{EngineRef, FailureKind, Hook, HookFailure, LeaseRequest};
 use crate::transcript::{EntryId, OutboxState, Role};
 use std::sync::Arc;
 
@@ -59,12 +59,14 @@ struct Standing {
     waiting: usize,
 }
 
-fn standing(session: &Session, engine: &str, first: EntryId) -> Standing {
+fn standing(session: &Session, engine: &EngineRef, first: EntryId) -> Standing {
+    let takes_up = engine.has(Hook::Bootstrap) || engine.has(Hook::Maintain);
+    let engine = engine.id();
     let state = session.state();
     let before = if first == 0 { state.last_message() } else { state.message_before(first) };
     let ready = |state: OutboxState| state == OutboxState::Ready;
     Standing {
-        taken_up: before == 0 || state.extra.seen.get(engine).is_some_and(|seen| *seen >= before),
+        taken_up: !takes_up || before == 0 || state.extra.seen.get(engine).is_some_and(|seen| *seen >= before),
         waiting: state.extra.outbox.iter().filter(|row| row.engine == engine && ready(row.state)).count(),
     }
 }
@@ -80,7 +82,7 @@ impl TurnRun {
                 Ok(assembled) => return Ok(assembled),
                 Err(failure) => failure,
             };
-            let standing = standing(&self.session, engine.id(), self.admitted.first);
+            let standing = standing(&self.session, &engine, self.admitted.first);
             if let Some(reason) = untellable(&failure, &standing, self.services.take_refused()) {
                 return Err(TurnError::Look { engine: engine.id().to_owned(), reason });
             }
