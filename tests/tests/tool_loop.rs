@@ -463,6 +463,16 @@ fn an_engine_dropped_in_the_middle_answers_with_errors_and_the_next_one_goes_on(
             assert_eq!(answer.text(), "Looking.\n\nI could not look.");
             assert_eq!((answer.engine(), answer.degraded()), (Some("legacy"), Some("engine-quarantined")));
         }
+        let record = gateway.client().get("/api/sessions/s/turns").json();
+        let record = record["turns"][0].clone();
+        assert_eq!(
+            (record["engine"].as_str(), record["model_calls"].as_u64()),
+            (Some("legacy"), Some(3)),
+            "{record:#}"
+        );
+        assert_eq!(record["headers_named"].as_str(), stream.then_some("recorder"), "{record:#}");
+        let failed: Vec<_> = record["tools"].as_array().unwrap().iter().map(|call| call["error"].clone()).collect();
+        assert_eq!(failed, [true, true, true], "{record:#}");
         let requests = model.requests();
         assert_eq!(requests.len(), 3);
         let results = requests[2]["messages"].as_array().unwrap().iter().filter(|m| m["role"] == "tool");

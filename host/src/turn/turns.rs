@@ -61,6 +61,16 @@ pub struct TurnRow {
     /// The memory section: `provider` and `tokens`, or `code` and `reason` where the selected provider gave none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Value>,
+    /// Calls that the gateway answered: `name`, `by`, `call`, `micros`, `error`; and tools that it did not offer: `name`, `by`,
+    /// `refused`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Value>,
+    /// Calls of the model, when there was more than one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_calls: Option<u64>,
+    /// The engine that the headers of a stream named, when another one made the last model call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers_named: Option<String>,
     /// Steps that made the prompt shorter: `step`, `before`, `after` in tokens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ladder: Vec<Value>,
@@ -132,6 +142,9 @@ impl From<TurnRecord> for TurnRow {
             },
             thread: take("/notes/thread"),
             memory: take("/notes/memory"),
+            tools: list(take("/notes/tools")),
+            model_calls: take("/notes/model_calls").and_then(|value| value.as_u64()),
+            headers_named: text(take("/notes/headers_named")),
             ladder: list(take("/notes/ladder")),
             compactions: list(take("/notes/compactions")),
             precheck: take("/notes/precheck"),
