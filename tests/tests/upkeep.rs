@@ -81,6 +81,8 @@ fn turns_in_a_row_leave_one_merged_run_behind() {
     assert_eq!((&runs[0]["allowDeferred"], &runs[0]["session"]["key"]), (&json!(true), &json!("one")));
     let report = report(&gateway, "one");
     assert_eq!((&report["state"], &report["last"]["outcome"]), (&json!("idle"), &json!("succeeded")), "{report:#}");
+    let engine = gateway.client().get("/api/engines/recorder").json();
+    assert_eq!(engine["maintenance"], json!([report]), "{engine:#}");
     let metrics = gateway.client().get("/metrics").body;
     assert!(metrics.contains("engineroom_maintenance_total{engine=\"recorder\",outcome=\"succeeded\"} 1"), "{metrics}");
 }

@@ -46,6 +46,8 @@ impl Cancel {
         tokio::select! {
             () = self.client.cancelled() => {}
             () = self.stop.cancelled() => {}
+            // Optional work is told to give way through it.
+            () = self.flag.cancelled() => {}
         }
         self.flag.cancel();
     }
@@ -67,7 +69,7 @@ impl Cancel {
     }
 
     pub(super) fn check(&self) -> Result<(), TurnError> {
-        if self.client.is_cancelled() || self.stop.is_cancelled() {
+        if self.client.is_cancelled() || self.stop.is_cancelled() || self.flag.is_cancelled() {
             self.flag.cancel();
             return Err(TurnError::Cancelled);
         }
