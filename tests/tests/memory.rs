@@ -242,6 +242,7 @@ fn a_missing_a_disabled_and_a_denied_provider_are_none_with_a_code() {
     let cases = [
         (Setup::new().memory("note").library("notes"), "memory-missing", "notes"),
         (with_notes().toml("[plugins.entries.notes]\nenabled = false\n"), "memory-disabled", "notes"),
+        (with_notes().env("ENGINEROOM_PLUGINS_DENY", "notes"), "memory-disabled", "deny"),
     ];
     for (setup, code, word) in cases {
         let gateway = setup.start();
@@ -397,4 +398,34 @@ fn the_turn_record_says_what_the_memory_gave_or_why_it_gave_nothing() {
 fn last_turn(gateway: &Gateway) -> String {
     let turns = gateway.client().get("/api/sessions/s/turns").json();
     turns.to_string()
+}
+
+#[test]
+fn uninstalling_the_selected_provider_resets_the_slot() {
+    let model = MockModel::saying("ok");
+    let setup = with_notes().toml(&model.toml(WINDOW)).toml("[agents.own.slots]\nmemory = \"notes\"\n");
+    note(&setup, "MEMORY.md", "- Something.\n");
+    let gateway = setup.start();
+    let config = setup.write_config();
+    let away = |args: &[&str]| {
+        let mut command = std::process::Command::new(engineroom_tests::built().engineroom());
+        let output = command.current_dir(setup.path()).args(args).arg("--config").arg(&config).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let near = away(&["plugins", "uninstall", "note"]);
+    assert_eq!(near.0, Some(2), "{near:?}");
+    let (code, said) = away(&["plugins", "uninstall", "notes"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("-memory = \"notes\"") && said.contains("+memory = \"none\""), "{said}");
+    assert_eq!(std::fs::read_to_string(&config).unwrap().matches("memory = \"none\"").count(), 2);
+    assert!(!setup.plugins().join(engineroom_tests::library_name("notes")).exists());
+    // What runs goes on with its own copy.
+    gateway.client().say("s", "Hi");
+    assert!(system(&model).contains("Something"));
+    assert!(gateway.stop().success());
+    let text = std::fs::read_to_string(&config).unwrap();
+    let loaded = away(&["plugins", "list", "--json"]);
+    assert_eq!(loaded.0, Some(0), "{text}");
+    let doctor = away(&["doctor"]);
+    assert_eq!(doctor.0, Some(0), "nothing is missing any more: {}", doctor.1);
 }

@@ -80,10 +80,13 @@ pub(crate) fn list(root: &Path) -> io::Result<Vec<Listed>> {
             // A link to a folder could lead around in a circle, so only folders themselves are entered.
             if kind.is_dir() && depth < DEPTH_MAX {
                 open.push((path, format!("{name}/"), depth + 1));
-            } else if is_note(&path)
-                && let Some(listed) = note(&real, &path, name)
-            {
-                found.push(listed);
+            } else if is_note(&path) {
+                let listed = match kind.is_file() {
+                    // Below folders that were entered as such, so inside.
+                    true => entry.metadata().ok().map(|metadata| Listed { name, real: path, stamp: Stamp::of(&metadata) }),
+                    false => linked(&real, &path, name),
+                };
+                found.extend(listed);
             }
         }
     }
@@ -98,8 +101,8 @@ fn is_note(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md") || extension == "markdown")
 }
 
-/// The note at `path`, when it is a file inside of `root`, all links followed.
-fn note(root: &Path, path: &Path, name: String) -> Option<Listed> {
+/// The note behind a link, when it is a file inside of `root`, all links followed.
+fn linked(root: &Path, path: &Path, name: String) -> Option<Listed> {
     let real = fs::canonicalize(path).ok().filter(|real| real.starts_with(root))?;
     let metadata = fs::metadata(&real).ok().filter(fs::Metadata::is_file)?;
     Some(Listed { name, real, stamp: Stamp::of(&metadata) })

@@ -157,6 +157,11 @@ pub enum PluginsCommand {
         #[arg(value_name = "ID|FILE")]
         what: String,
     },
+    /// Remove a plugin's library, and reset every slot that names something of it
+    Uninstall {
+        /// Plugin id, as `plugins list` shows it
+        id: String,
+    },
     /// Put an engine, or a chain of engines, into the slot
     Select {
         /// Engine ids, first choice first

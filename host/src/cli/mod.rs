@@ -24,6 +24,7 @@ mod sessions;
 mod sse;
 mod subagents;
 mod turn;
+mod uninstall;
 
 pub use args::*;
 pub use error::{CliError, Verdict};

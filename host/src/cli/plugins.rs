@@ -13,6 +13,7 @@ pub(super) async fn run(context: &Context, command: PluginsCommand) -> Result<Ve
     match command {
         PluginsCommand::List => list(context).await,
         PluginsCommand::Inspect { what } => inspect(context, &what).await,
+        PluginsCommand::Uninstall { id } => super::uninstall::run(context, &id).await,
         PluginsCommand::Select { chain, memory } => select(context, &chain, memory.as_deref()).await,
     }
 }
@@ -48,7 +49,7 @@ fn wanted(config: &Config) -> Vec<Wanted> {
     chain(config).into_iter().chain(engines).map(Wanted::engine).chain(memory.map(Wanted::memory)).collect()
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CliError> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CliError> {
     let failed = |error| CliError::Start { what: "a thread", source: std::io::Error::other(error) };
     tokio::task::spawn_blocking(work).await.map_err(failed)
 }
@@ -169,7 +170,7 @@ fn find(plugins: &[Value], what: &str) -> Result<Value, CliError> {
     })
 }
 
-fn nearest<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
+pub(super) fn nearest<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
     known
         .map(|name| (strsim::jaro_winkler(text, name), name))
         .filter(|(score, _)| *score >= 0.75)

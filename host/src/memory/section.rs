@@ -1,5 +1,7 @@
 //! A provider's section as it may be sent.
 
+/// Bytes that a token has at most, mostly: a text that is longer than so many for each token is cut before it is counted.
+const BYTES_PER_TOKEN: u64 = 8;
 /// What stands in place of the lines that did not fit.
 const CUT: &str = "[…]";
 
@@ -11,13 +13,20 @@ pub fn fitted(text: &str, limit: u64, count: &(dyn Fn(&str) -> u64 + Sync)) -> O
     if whole.is_empty() {
         return None;
     }
-    if count(&whole) <= limit {
+    let bytes = usize::try_from(limit.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX);
+    if whole.len() <= bytes && count(&whole) <= limit {
         return Some(whole);
     }
-    let lines: Vec<&str> = whole.lines().collect();
+    let mut left = bytes;
+    let mut lines: Vec<&str> = Vec::new();
+    for line in whole.lines() {
+        let Some(rest) = left.checked_sub(line.len() + 1) else { break };
+        left = rest;
+        lines.push(line);
+    }
     let head = |kept: usize| format!("{}\n{CUT}", lines[..kept].join("\n"));
     // The most lines that fit: the tokens of a head grow with its lines.
-    let (mut fits, mut too_many) = (0, lines.len());
+    let (mut fits, mut too_many) = (0, lines.len() + 1);
     while too_many - fits > 1 {
         let middle = fits + (too_many - fits) / 2;
         if count(&head(middle)) <= limit { fits = middle } else { too_many = middle }
@@ -46,5 +55,7 @@ mod tests {
         assert_eq!(fitted(text, 6, &words).as_deref(), Some("one two\nthree four\n[…]"));
         assert_eq!(fitted(text, 3, &words).as_deref(), Some("one two\n[…]"));
         assert_eq!(fitted(text, 2, &words), None, "not even a line fits");
+        let long = "x".repeat(1_000_000);
+        assert_eq!(fitted(&format!("short\n{long}"), 50, &words).as_deref(), Some("short\n[…]"), "not counted at all");
     }
 }

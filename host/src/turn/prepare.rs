@@ -311,7 +311,7 @@ impl TurnRun {
 
     /// Waits for the memory section of this run. For `legacy`, which adds nothing of its own, the host puts it at the head of the
     /// system prompt, and it is given here; another engine asks for it.
-    async fn memory_section(&mut self, engine: &EngineRef, available_tools: &[String]) -> Option<String> {
+    pub(super) async fn memory_section(&mut self, engine: &EngineRef, available_tools: &[String]) -> Option<String> {
         let since = Instant::now();
         let snapshot = self.services.memory().ready(available_tools).await;
         let tokens = snapshot.section.as_ref().map_or(0, |section| addition_tokens(section, &self.agent.counter));

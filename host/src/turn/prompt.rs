@@ -212,7 +212,7 @@ fn additions(output: &AssembleOutput) -> (Option<Cow<'_, str>>, Option<&str>) {
 }
 
 /// `addition` before the first system prompt, or as the only one.
-fn prepend_system(system: &[Value], addition: &str) -> Vec<Value> {
+pub(super) fn prepend_system(system: &[Value], addition: &str) -> Vec<Value> {
     let mut out = system.to_vec();
     match out.first_mut() {
         Some(first) => prepend_content(first, addition),

@@ -5,6 +5,7 @@
 //! at any time.
 
 use super::super::TurnError;
+use super::super::prompt::prepend_system;
 use super::super::run::TurnRun;
 use super::super::session::{is_role, message_of};
 use super::Outcome;
@@ -28,11 +29,17 @@ impl TurnRun {
         if said.iter().any(|message| message.has_media()) {
             return Err(TurnError::invalid("a command takes text only, no images, sound or files", "messages"));
         }
-        let counted = self.system_tokens + said.iter().map(|m| u64::from(self.agent.counter.message(m))).sum::<u64>();
+        // The command has tools of its own, and its engine was not asked for a prompt: only what the host adds itself is there.
+        let engine = self.lease.engine().clone();
+        let memory = self.memory_section(&engine, &[]).await;
+        let counted = self.system_tokens + self.memory_tokens + said.iter().map(|m| u64::from(self.agent.counter.message(m))).sum::<u64>();
         let host = self.command_call().await?;
         // The command does what cannot be taken back.
         self.admission_durable().await?;
-        let mut messages = self.system.clone();
+        let mut messages = match &memory {
+            Some(section) => prepend_system(&self.system, section),
+            None => self.system.clone(),
+        };
         messages.extend(said.iter().map(|message| json!({"role": "user", "content": message.text()})));
         self.notes.prompt_tokens = counted;
         self.notes.prompt_limit = self.prompt_limit();

@@ -12,6 +12,8 @@ use std::sync::Arc;
 const HITS: u64 = 5;
 /// Most hits of a search.
 const HITS_MAX: u64 = 20;
+/// Most characters of a hit that the model reads.
+const TEXT_MAX: usize = 2_000;
 
 /// The configured tools, where a provider serves the session's agent.
 pub(super) fn memory_tools(run: &TurnRun) -> Vec<Arc<dyn GatewayTool>> {
@@ -60,12 +62,19 @@ impl GatewayTool for Search {
             match run.house.memory.search(&agent, query, limit as usize).await {
                 Ok(hits) if hits.is_empty() => ToolOutput { text: "nothing was found".into(), is_error: false },
                 Ok(hits) => {
-                    let hits = hits.into_iter().map(|hit| json!({"note": hit.id, "text": hit.text}));
+                    let hits = hits.into_iter().map(|hit| json!({"note": hit.id, "text": shortened(&hit.text)}));
                     ToolOutput { text: Value::Array(hits.collect()).to_string(), is_error: false }
                 }
                 Err(error) => error_text(error),
             }
         })
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(TEXT_MAX) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text.to_owned(),
     }
 }
 
