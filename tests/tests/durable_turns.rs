@@ -375,9 +375,8 @@ fn maintenance_is_offered_after_a_commit_in_the_foreground_or_behind_it() {
 /// 8.67
 #[test]
 fn a_commit_that_failed_gets_no_maintenance() {
-    let setup = tripping(json!({}));
+    let setup = Setup::new().recorder(&json!({"fail": {"commit_turn": {"times": 1, "service": true}}}));
     let gateway = setup.start();
-    trip(&setup, "commit_turn");
     gateway.client().say("s", "one");
     wait("the failed commit", || outbox(&gateway, "s").iter().any(|row| row["attempts"] == 1).then_some(()));
     assert_eq!(setup.calls().of("maintain"), Vec::<Value>::new());

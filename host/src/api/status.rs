@@ -3,13 +3,13 @@
 use super::{Api, ApiError, paths};
 use crate::observe::{HookNumbers, METRICS_TYPE, Metrics};
 use crate::slot::{EngineState, SlotStatus};
-use crate::transcript::{OutboxCount, OutboxState};
+use crate::transcript::{OutboxCount, OutboxSummary};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most sessions of an engine's backlog that are told one by one.
@@ -159,33 +159,15 @@ async fn document(api: Arc<Api>) -> Result<Value, ApiError> {
 
 /// Turns on their way to each engine, also to those that are not known any more.
 fn show_outbox(status: &mut Value, counts: &[OutboxCount]) {
-    let of = |id: &str| {
-        let rows = |wanted: fn(OutboxState) -> bool| -> u64 {
-            counts.iter().filter(|count| count.engine == id && wanted(count.state)).map(|count| count.rows).sum()
-        };
-        let waits = counts.iter().filter(|count| count.engine == id && count.state.waits());
-        let stuck = counts.iter().find(|count| count.engine == id && count.state == OutboxState::Blocked);
-        json!({
-            "open": rows(|state| state == OutboxState::Admitted),
-            "waiting": rows(OutboxState::waits),
-            "waitingSinceMs": waits.map(|count| count.oldest_ms).min(),
-            "blocked": rows(|state| state == OutboxState::Blocked),
-            "blockedSession": stuck.map(|count| count.session_key.as_str()),
-        })
-    };
     let Some(fields) = status.as_object_mut() else { return };
-    let mut known = BTreeSet::new();
+    let mut summaries = OutboxSummary::by_engine(counts);
     for engine in fields.get_mut("engines").and_then(Value::as_array_mut).into_iter().flatten() {
         let Some(engine) = engine.as_object_mut() else { continue };
-        let id = engine.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
-        engine.insert("outbox".into(), of(&id));
-        known.insert(id);
+        let summary = engine.get("id").and_then(Value::as_str).and_then(|id| summaries.remove(id));
+        engine.insert("outbox".into(), json!(summary.unwrap_or_default()));
     }
-    let ids: BTreeSet<&str> = counts.iter().map(|count| count.engine.as_str()).collect();
-    let orphans: Map<String, Value> =
-        ids.into_iter().filter(|id| !known.contains(*id)).map(|id| (id.to_owned(), of(id))).collect();
-    if !orphans.is_empty() {
-        fields.insert("outboxOfOthers".into(), orphans.into());
+    if !summaries.is_empty() {
+        fields.insert("outboxOfOthers".into(), json!(summaries));
     }
 }
 

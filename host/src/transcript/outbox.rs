@@ -8,6 +8,7 @@
 
 use super::{EntryId, SessionRow};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// State of an outbox row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -176,9 +177,73 @@ pub struct OutboxCount {
     pub oldest_ms: i64,
 }
 
+/// The rows of one engine, for an operator.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OutboxSummary {
+    /// Turns that are not accepted yet.
+    pub open: u64,
+    /// Accepted turns that wait to be offered.
+    pub waiting: u64,
+    /// When the oldest of those was admitted, in ms since the epoch.
+    pub waiting_since_ms: Option<i64>,
+    /// Accepted turns that cannot be offered.
+    pub blocked: u64,
+    /// Key of a session with one of those.
+    pub blocked_session: Option<String>,
+}
+
+impl OutboxSummary {
+    /// By engine.
+    pub fn by_engine(counts: &[OutboxCount]) -> BTreeMap<String, OutboxSummary> {
+        let mut all: BTreeMap<String, OutboxSummary> = BTreeMap::new();
+        for count in counts {
+            let summary = all.entry(count.engine.clone()).or_default();
+            match count.state {
+                OutboxState::Admitted => summary.open += count.rows,
+                OutboxState::Accepted | OutboxState::Ready => {
+                    summary.waiting += count.rows;
+                    let since = summary.waiting_since_ms.map_or(count.oldest_ms, |since| since.min(count.oldest_ms));
+                    summary.waiting_since_ms = Some(since);
+                }
+                OutboxState::Blocked => {
+                    summary.blocked += count.rows;
+                    summary.blocked_session = Some(count.session_key.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_summary_adds_up_what_waits_and_names_a_session_of_what_is_blocked() {
+        let count = |state, rows, oldest_ms| OutboxCount {
+            engine: "e".into(),
+            state,
+            rows,
+            session_key: format!("{state:?}"),
+            oldest_ms,
+        };
+        let counts = [
+            count(OutboxState::Ready, 2, 9),
+            count(OutboxState::Accepted, 1, 4),
+            count(OutboxState::Admitted, 5, 1),
+            count(OutboxState::Blocked, 3, 2),
+        ];
+        let expected = OutboxSummary {
+            open: 5,
+            waiting: 3,
+            waiting_since_ms: Some(4),
+            blocked: 3,
+            blocked_session: Some("Blocked".into()),
+        };
+        assert_eq!(OutboxSummary::by_engine(&counts), BTreeMap::from([("e".to_owned(), expected)]));
+    }
 
     #[test]
     fn reasons_are_read_as_they_are_written() {

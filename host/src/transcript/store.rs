@@ -96,7 +96,7 @@ pub struct SessionRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LeaseToken(pub u64);
 
-pub use super::outbox::{AcceptedFacts, BlockedReason, OutboxCount, OutboxRow, OutboxState};
+pub use super::outbox::{AcceptedFacts, BlockedReason, OutboxCount, OutboxRow, OutboxState, OutboxSummary};
 
 /// Turns of one session that wait for an engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

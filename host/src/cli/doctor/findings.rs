@@ -99,9 +99,7 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
     for plugin in each(status, "plugins") {
         of_plugin(plugin, status, &mut findings);
     }
-    for (id, outbox) in status.get("outboxOfOthers").and_then(Value::as_object).into_iter().flatten() {
-        of_outbox(id, outbox, &mut findings);
-    }
+    findings.extend(of_outboxes(status.get("outboxOfOthers").unwrap_or(&Value::Null)));
     let refused = each(status, "refused").map(of_refused).collect::<Vec<_>>();
     let no_run = each(status, "refused").any(|refused| text(refused, "/operation").as_deref() == Some("agent-run"));
     findings.extend(refused);
@@ -190,6 +188,15 @@ fn of_engine(engine: &Value, findings: &mut Vec<Finding>) {
     for warning in list(engine, "/warnings") {
         findings.push(Finding::new(Level::Warning, "slot", warning).about(id.clone()));
     }
+}
+
+/// What the outboxes of engines say, by engine.
+pub(super) fn of_outboxes(outboxes: &Value) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (id, outbox) in outboxes.as_object().into_iter().flatten() {
+        of_outbox(id, outbox, &mut findings);
+    }
+    findings
 }
 
 /// Longest time that a turn is on its way to its engine without being worth a word.

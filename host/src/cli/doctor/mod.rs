@@ -14,7 +14,7 @@ use crate::diagnostic::Diagnostic;
 use crate::model::{self, ModelError};
 use crate::observe::broken;
 use crate::slot::{ExecutionHost, HostServices, NoServices, Slot};
-use crate::transcript;
+use crate::transcript::{self, OutboxSummary};
 use findings::{Finding, Level};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -244,13 +244,18 @@ async fn examine_store(config: &Config, running: bool, findings: &mut Vec<Findin
     let opened = tokio::task::spawn_blocking(move || {
         let Some(store) = transcript::open_existing(&path)? else { return Ok(None) };
         let sessions = store.sessions(usize::MAX >> 1, 0).map(|sessions| sessions.len());
-        let outcome = sessions.map(|sessions| Some((sessions, store.disk_bytes())));
+        let outbox = store.outbox_counts();
+        let outcome = sessions.and_then(|sessions| Ok(Some((sessions, store.disk_bytes(), outbox?))));
         store.close();
         outcome
     });
     let failed = |error| CliError::Start { what: "the examination", source: std::io::Error::other(error) };
     Ok(match opened.await.map_err(failed)? {
-        Ok(Some((sessions, bytes))) => json!({"state_dir": folder, "sessions": sessions, "bytes": bytes}),
+        Ok(Some((sessions, bytes, outbox))) => {
+            let outbox = OutboxSummary::by_engine(&outbox);
+            findings.extend(findings::of_outboxes(&json!(outbox)));
+            json!({"state_dir": folder, "sessions": sessions, "bytes": bytes, "outbox": outbox})
+        }
         Ok(None) => json!({"state_dir": folder, "sessions": 0, "bytes": 0}),
         Err(error) => {
             findings.push(Finding::of(Level::Failed, "store", error.report()));

@@ -1,6 +1,6 @@
 //! The outbox of durable turns: what is offered again, in which order, and what never is.
 
-use super::bench::{Bench, Plan, ask, echo};
+use super::bench::{Bench, Plan, ask, echo, full};
 use crate::plugins::RawFactory;
 use crate::slot::EngineRef;
 use crate::transcript::{BlockedReason, EntryId, OutboxRow, OutboxState, Submission, Write};
@@ -222,4 +222,130 @@ async fn a_repair_hands_over_what_only_waits_when_it_is_asked_to() {
     assert_eq!(repaired(&bench, "asked", drop).await[0].2, RepairOutcome::Dropped);
     assert!(bench.store.outbox(None).unwrap().is_empty());
     assert!(bench.slot.engine("main", "listener").filter(EngineRef::durable).is_none());
+}
+
+/// Takes in what it is given, and nothing else: what an author writes first.
+struct Ingester;
+
+/// What [`Ingester`] took in, in order.
+static TAKEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[hooks]
+impl ContextEngine for Ingester {
+    type Config = IgnoredAny;
+
+    fn create(_: IgnoredAny, _: &Factory) -> Result<Self> {
+        Ok(Ingester)
+    }
+
+    fn info(&self) -> Info {
+        Info::new("ingester", "Ingester")
+    }
+
+    fn ingest(&self, context: &Context, entry: &Entry) -> Result<bool> {
+        context.store().put(format!("{:020}", entry.id()), entry.text());
+        TAKEN.lock().unwrap().push(entry.text().to_owned());
+        Ok(true)
+    }
+
+    fn assemble(&self, context: &Context, request: &AssembleRequest) -> Result<Assembly> {
+        for head in request.history().heads() {
+            if context.store().get(format!("{:020}", head.id))?.is_none() {
+                return Err(Error::new(format!("entry {} never came", head.id)));
+            }
+        }
+        Ok(Assembly::new().keep(request.history().heads()))
+    }
+
+    fn compact(&self, context: &Context, request: &CompactRequest) -> Result<Compaction> {
+        Ok(context.delegate_compaction(request)?)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_only_ingests_is_given_everything_once_whoever_served_between() {
+    let engines = || [("ingester", RawFactory(engine_abi::factory::<Ingester>()), "{}")];
+    let bench = Bench::ordinary();
+    let mut expected: Vec<String> = Vec::new();
+    let mut bench = bench;
+    for (chain, text) in
+        [("legacy", "one"), ("ingester", "two"), ("legacy", "three"), ("ingester", "four"), ("ingester", "five")]
+    {
+        bench = bench.restart(&[chain], &engines()).await;
+        let reply = bench.say("taken", text).await;
+        assert_eq!((reply.engine.as_str(), reply.degraded), (chain, None), "{text}");
+        bench.settled().await;
+        expected.extend([text.to_owned(), format!("re: {text}")]);
+        if chain == "ingester" {
+            assert_eq!(*TAKEN.lock().unwrap(), expected, "by commit or through the cursor, and never by both");
+        }
+    }
+}
+
+/// Reads on from its own cursor at every bootstrap, and hands on what goes wrong.
+struct Stubborn;
+
+#[hooks]
+impl ContextEngine for Stubborn {
+    type Config = IgnoredAny;
+    const COMMIT: Commit = Commit::Stateless;
+
+    fn create(_: IgnoredAny, _: &Factory) -> Result<Self> {
+        Ok(Stubborn)
+    }
+
+    fn info(&self) -> Info {
+        Info::new("stubborn", "Stubborn")
+    }
+
+    fn ingest(&self, _: &Context, _: &Entry) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn bootstrap(&self, context: &Context) -> Result<Bootstrapped> {
+        let kept = context.store().get("cursor")?.and_then(|bytes| String::from_utf8(bytes).ok());
+        let request = CursorRequest { cursor: kept, ..CursorRequest::default() };
+        if let Page::Entries { cursor: Some(cursor), .. } = context.read_transcript(&request)? {
+            context.store().put("cursor", cursor);
+        }
+        Ok(Bootstrapped { bootstrapped: true, ..Bootstrapped::default() })
+    }
+
+    fn assemble(&self, _: &Context, request: &AssembleRequest) -> Result<Assembly> {
+        Ok(Assembly::new().keep(request.history().heads()))
+    }
+
+    fn compact(&self, context: &Context, request: &CompactRequest) -> Result<Compaction> {
+        Ok(context.delegate_compaction(request)?)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fence_that_cannot_be_honoured_is_served_by_legacy_for_that_turn_only() {
+    let engine = ("stubborn", RawFactory(engine_abi::factory::<Stubborn>()), "{}");
+    let plan = Plan { chain: vec!["stubborn"], engines: vec![engine], ..Plan::default() };
+    let bench = Bench::start(plan, |request, number| {
+        let asked = request.messages.iter().any(|message| message["role"] == "user");
+        match number {
+            1 => Err(crate::model::ModelError::Protocol("x".into())),
+            _ if !asked => Ok(crate::model::ModelReply::Full(full("as you say"))),
+            _ => echo(request, number),
+        }
+    });
+    let user = |text: &str| json!({"role": "user", "content": text});
+    let served = |reply: crate::turn::TurnReply| (reply.engine, reply.degraded);
+    bench.say("fence", "one").await;
+    // A turn that gets no answer; the next one's bootstrap leaves the engine's cursor behind its entry.
+    bench.turns.run(ask("fence", json!([user("two")]))).await.unwrap_err();
+    assert_eq!(served(bench.say("fence", "three").await), ("stubborn".into(), None));
+    // The client goes back to it: the current turn begins where the engine's cursor has been already.
+    let back = json!([user("one"), {"role": "assistant", "content": "re: one"}, user("two")]);
+    let reply = bench.turns.run(ask("fence", back)).await.unwrap();
+    assert_eq!(served(reply), ("legacy".into(), Some("fence-unavailable".into())));
+    bench.settled().await;
+    assert_eq!(served(bench.say("fence", "four").await), ("stubborn".into(), None), "asked again, not quarantined");
+    // A turn that begins with no user entry has nothing for a fence to stand on.
+    let nobody = json!([{"role": "assistant", "content": "by itself"}]);
+    let reply = bench.turns.run(ask("nobody", nobody)).await.unwrap();
+    assert_eq!(served(reply), ("legacy".into(), Some("fence-unavailable".into())));
 }
