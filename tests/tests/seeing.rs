@@ -148,7 +148,7 @@ fn looking_at_the_context_changes_nothing() {
     assert_eq!(setup.calls().hooks(), ["assemble"]);
     let report = gateway.client().get("/api/sessions/s/context?take_up=true").json();
     assert_eq!(report["takenUp"], true, "{report:#}");
-    assert_eq!(setup.calls().hooks(), ["assemble", "bootstrap", "maintain", "assemble"]);
+    assert_eq!(setup.calls().hooks(), ["assemble", "bootstrap", "maintain", "tools", "assemble"]);
 }
 
 #[test]

@@ -295,6 +295,7 @@ impl TurnRun {
         context.blocking = blocking;
         context.background = self.background;
         context.look = self.manner == Manner::Look;
+        context.trace = self.notes.hooks.clone();
         if blocking && !broken("8.86") {
             context.deadline = Some(Duration::from_millis(self.agent.compaction.timeout_ms));
         }
