@@ -70,6 +70,8 @@ impl TurnRun {
         if note.fingerprint != projection.fingerprint {
             return inject("fingerprint");
         }
+        // Asks the session itself, so before it is looked at here.
+        let limit = self.prompt_limit();
         let state = self.session.state();
         if note.generation != state.record().generation {
             return inject("rewritten");
@@ -89,7 +91,7 @@ impl TurnRun {
             return inject("open-calls");
         }
         let tokens = note.tokens + prompt.tokens_after(note.until);
-        if tokens > self.prompt_limit() {
+        if tokens > limit {
             return inject("full");
         }
         Plan::Continue { previous: note.id.clone(), from: note.until, tokens }
