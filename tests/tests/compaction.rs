@@ -329,7 +329,10 @@ fn a_small_window_keeps_most_of_its_room_whatever_the_reserve() {
 #[test]
 fn long_tool_results_are_trimmed_before_anything_is_summarised() {
     let model = plain();
-    let gateway = open(setup(&model, 16_000).toml("[pruning]\nenabled = false\n"));
+    // Not ahead of need either: only what the prompt asks for.
+    let setup =
+        setup(&model, 16_000).toml("[pruning]\nenabled = false\n").env("ENGINEROOM_COMPACTION_ENABLED", "false");
+    let gateway = open(setup);
     let client = gateway.client();
     let mut conversation = history(20).as_array().unwrap().clone();
     let question = conversation.pop().unwrap();
@@ -591,7 +594,7 @@ fn an_owning_engine_puts_a_compaction_off_and_carries_it_out_in_the_background()
 
 #[test]
 fn a_summary_request_never_overflows_the_model() {
-    let (model, refused) = strict(4_000, |request| request["messages"].to_string().len() / 5 + 256);
+    let (model, refused) = strict(4_000, |request| request["messages"].to_string().len() / 4 + 256);
     let gateway = open(setup(&model, 4_000));
     let client = gateway.client();
     assert_eq!(client.chat(Some("s"), history(900)).status, 200, "{}", gateway.stderr());

@@ -45,6 +45,7 @@ impl Deadlines {
     pub(crate) fn from_config(cfg: &Config) -> Deadlines {
         let agents = cfg.agents.values().filter_map(|agent| Some(agent.compaction.as_ref()?.timeout_ms));
         let compact = agents.fold(cfg.compaction.timeout_ms, u64::max);
+        let compact = if broken("8.86") { u64::from(u16::MAX) } else { compact };
         Deadlines::new(&cfg.plugins.deadlines, Duration::from_millis(compact.max(1)))
     }
 

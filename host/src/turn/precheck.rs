@@ -59,7 +59,7 @@ pub(super) fn precheck(facts: Facts) -> Precheck {
         _ => assembled,
     };
     let overflow = counted.saturating_sub(limit);
-    let route = route(overflow, if broken("8.82") { u64::MAX } else { reducible });
+    let route = route(overflow, if broken("8.82") { 0 } else { reducible });
     Precheck {
         schema_version: if broken("8.84") { 0 } else { 1 },
         source: "pre-prompt-estimate",

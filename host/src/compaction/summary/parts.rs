@@ -92,7 +92,7 @@ impl Window {
         let answer = if answer.is_power_of_two() { answer } else { answer.next_power_of_two() / 2 };
         // Counts of pieces add up to a little less than the count of the whole.
         let room = window.saturating_sub(answer + fixed) * 9 / 10;
-        Window { room: if broken("9.22") { window * 2 } else { room }, answer }
+        Window { room: if broken("9.22") { window * 4 } else { room }, answer }
     }
 }
 

@@ -94,7 +94,7 @@ impl TurnRun {
         let of_a_prompt = matches!(ask.trigger, trigger::OVERFLOW | trigger::TIMEOUT_RECOVERY);
         let counted = if of_a_prompt { self.notes.prompt_tokens } else { 0 };
         self.services.set_compaction(ask.trigger, counted);
-        let current = ask.current.unwrap_or(before);
+        let current = ask.current.filter(|_| !broken("8.85")).unwrap_or(before);
         let facts = self.session_facts(Some(ask.budget), Some(current));
         let args = {
             let state = self.session.state();
