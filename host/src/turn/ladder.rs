@@ -101,7 +101,8 @@ impl TurnRun {
     }
 
     fn precheck(&self, assembled: &Assembled, limit: u64) -> Precheck {
-        let tokens = if broken("8.80") { 0 } else { assembled.prompt.tokens() };
+        let uncounted = if broken("8.80") { assembled.prompt.fixed() } else { 0 };
+        let tokens = assembled.prompt.tokens() - uncounted;
         let too_long = tokens.max(assembled.unwindowed.unwrap_or(0)) > limit;
         precheck(Facts {
             assembled: tokens,

@@ -11,7 +11,7 @@ use crate::model::ModelError;
 use crate::transcript::{EngineOp, EngineScope, SessionRow, Submission, Write};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,15 +23,35 @@ const ALONE: Duration = Duration::from_secs(300);
 
 type Answer = Result<String, ModelError>;
 
-/// The requests that run.
+/// Answers that are remembered for conversations of which nothing is stored.
+const REMEMBERED: usize = 256;
+
+type Key = (SessionRow, u128);
+
+/// The requests that run, and what was answered to those of ephemeral turns: a client that sends its whole conversation with every
+/// request sends the same old part each time.
 #[derive(Default)]
 pub(super) struct Summaries {
-    running: Mutex<HashMap<(SessionRow, u128), Shared<BoxFuture<'static, Answer>>>>,
+    running: Mutex<HashMap<Key, Shared<BoxFuture<'static, Answer>>>>,
+    remembered: Mutex<VecDeque<(u128, Arc<str>)>>,
 }
 
 impl Summaries {
-    fn running(&self) -> MutexGuard<'_, HashMap<(SessionRow, u128), Shared<BoxFuture<'static, Answer>>>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<Key, Shared<BoxFuture<'static, Answer>>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, key: u128, text: &str) {
+        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        if remembered.len() >= REMEMBERED {
+            remembered.pop_front();
+        }
+        remembered.push_back((key, text.into()));
+    }
+
+    fn remembered(&self, key: u128) -> Option<String> {
+        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.iter().rev().find(|(known, _)| *known == key).map(|(_, text)| text.to_string())
     }
 }
 
@@ -101,7 +121,7 @@ impl Kept {
 
     async fn known(&self, key: u128) -> Option<String> {
         if !self.stored {
-            return None;
+            return self.house.summaries.remembered(key);
         }
         let (store, session) = (self.house.store.clone(), self.session);
         let read = move || store.engine_get(OWNER, EngineScope::Session(session), &name(key));
@@ -118,9 +138,9 @@ impl Kept {
                 outcome = tokio::time::timeout(ALONE, inner.summarize(prompt)) => outcome.unwrap_or_else(|_| Err(late())),
                 () = house.stop.cancelled() => Err(ModelError::Cancelled),
             };
-            if let Ok(text) = outcome.as_ref()
-                && stored
-            {
+            if let (Ok(text), false) = (outcome.as_ref(), stored) {
+                house.summaries.remember(key, text);
+            } else if let Ok(text) = outcome.as_ref() {
                 let put = EngineOp::Put(name(key), text.clone().into_bytes());
                 let write =
                     Write::EngineBatch { engine: OWNER.into(), scope: EngineScope::Session(session), ops: vec![put] };
