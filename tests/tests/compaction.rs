@@ -665,6 +665,23 @@ fn what_was_summarised_before_a_crash_is_not_summarised_again() {
 }
 
 #[test]
+fn a_conversation_that_the_client_keeps_is_not_summarised_anew_each_time() {
+    let model = plain();
+    let gateway = open(setup(&model, 4_000));
+    let client = gateway.client();
+    let summaries = || model.requests().iter().filter(|request| is_summary(request)).count();
+    let mut conversation = history(900).as_array().unwrap().clone();
+    assert_eq!(client.chat(None, Value::from(conversation.clone())).status, 200);
+    let first = summaries();
+    assert!(first > 3, "{first}");
+    conversation.push(json!({"role": "assistant", "content": "The last one."}));
+    conversation.push(json!({"role": "user", "content": "And the one before?"}));
+    assert_eq!(client.chat(None, Value::from(conversation)).status, 200);
+    let second = summaries() - first;
+    assert!(second <= 3, "the end of it and its merging at most: {second} of {first}");
+}
+
+#[test]
 fn the_focus_of_a_person_reaches_the_model_as_data() {
     let model = plain();
     let setup = setup(&model, 32_000);

@@ -83,7 +83,9 @@ pub(crate) fn list(root: &Path) -> io::Result<Vec<Listed>> {
             } else if is_note(&path) {
                 let listed = match kind.is_file() {
                     // Below folders that were entered as such, so inside.
-                    true => entry.metadata().ok().map(|metadata| Listed { name, real: path, stamp: Stamp::of(&metadata) }),
+                    true => {
+                        entry.metadata().ok().map(|metadata| Listed { name, real: path, stamp: Stamp::of(&metadata) })
+                    }
                     false => linked(&real, &path, name),
                 };
                 found.extend(listed);

@@ -32,7 +32,9 @@ impl TurnRun {
         // The command has tools of its own, and its engine was not asked for a prompt: only what the host adds itself is there.
         let engine = self.lease.engine().clone();
         let memory = self.memory_section(&engine, &[]).await;
-        let counted = self.system_tokens + self.memory_tokens + said.iter().map(|m| u64::from(self.agent.counter.message(m))).sum::<u64>();
+        let counted = self.system_tokens
+            + self.memory_tokens
+            + said.iter().map(|m| u64::from(self.agent.counter.message(m))).sum::<u64>();
         let host = self.command_call().await?;
         // The command does what cannot be taken back.
         self.admission_durable().await?;
