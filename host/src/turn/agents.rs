@@ -43,7 +43,8 @@ impl AgentRooms {
         let folder = config.gateway.state_dir.as_os_str().as_encoded_bytes();
         let store = uuid::Uuid::from_u128(xxhash_rust::xxh3::xxh3_128(folder)).to_string();
         let mut room = |agent: Option<&str>| {
-            let model = agent.map_or(models.default_model(), |agent| models.of(agent)).clone();
+            let own = agent.filter(|_| !broken("9.35"));
+            let model = own.map_or(models.default_model(), |agent| models.of(agent)).clone();
             let counter = match counters.iter().find(|(known, _)| Arc::ptr_eq(known, &model)) {
                 Some((_, counter)) => counter.clone(),
                 None => {
@@ -56,10 +57,7 @@ impl AgentRooms {
                 counter,
                 info: model.info(),
                 model,
-                compaction: agent
-                    .filter(|_| !broken("9.35"))
-                    .map_or(&config.compaction, |agent| config.compaction_of(agent))
-                    .clone(),
+                compaction: own.map_or(&config.compaction, |agent| config.compaction_of(agent)).clone(),
                 pruning: agent.map_or(&config.pruning, |agent| config.pruning_of(agent)).clone(),
                 store: store.clone(),
                 // An agent without an entry has none; that of `main` is looked up like any other's.
