@@ -375,7 +375,7 @@ fn a_catch_up_beyond_its_cap_is_given_up() {
 }
 
 #[test]
-fn an_idle_instance_makes_room_for_that_of_another_agent_and_a_used_one_does_not() {
+fn an_idle_instance_makes_room_for_that_of_another_agent() {
     let setup = recording(&json!({})).env("ENGINEROOM_PLUGINS_INSTANCES_PER_ENGINE", "1");
     let gateway = setup.start();
     for agent in ["main", "a", "b"] {
@@ -390,4 +390,24 @@ fn an_idle_instance_makes_room_for_that_of_another_agent_and_a_used_one_does_not
     assert_eq!(setup.calls().of("factory").len(), 4);
     let row = engine_row(&gateway, "recorder");
     assert!(row["instancesDisposed"].as_u64().unwrap() >= 2, "{row:#}");
+}
+
+#[test]
+fn an_instance_that_a_run_holds_stays_beyond_the_cap() {
+    let setup = recording(&slow(2_500)).env("ENGINEROOM_PLUGINS_INSTANCES_PER_ENGINE", "1");
+    let gateway = setup.start();
+    gateway.client().say("agent:a:desk", "hello").text();
+    wait_for_runs(&setup, 1);
+    setup.calls().wait_for("dispose", 1);
+    gateway.client().say("agent:b:desk", "hello").text();
+    wait_for_runs(&setup, 2);
+    assert_eq!(engine_row(&gateway, "recorder")["instances"], 2, "{:?}", setup.calls().hooks());
+    assert_eq!(setup.calls().of("dispose").len(), 1, "only the one that nobody used");
+    wait("the end of the runs", || {
+        let done = ["agent:a:desk", "agent:b:desk"].map(|key| report(&gateway, key)["last"]["outcome"] == "succeeded");
+        (done == [true, true]).then_some(())
+    });
+    gateway.client().say("agent:b:desk", "and again").text();
+    setup.calls().wait_for("dispose", 2);
+    assert_eq!(engine_row(&gateway, "recorder")["instances"], 1);
 }

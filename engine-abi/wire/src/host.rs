@@ -53,8 +53,9 @@ pub struct HostV1 {
     pub log: extern "C" fn(host: *const HostV1, frame: *const FrameV1, level: u32, target: Str, message: Str),
     /// A table of [`crate::service`] by its id with version. Each service call takes the frame of the running call.
     pub service: extern "C" fn(host: *const HostV1, id: Str) -> ExtensionV1,
-    /// Message and token of the last failed service call of this frame. The token marks an error as the host's own when
-    /// the engine hands it on. Returns 0 when there was none.
+    /// Message and token of the last failed service call of this frame, or of the last service that was asked for during
+    /// the call, on its own thread, and is not there. The token marks an error as the host's own when the engine hands it
+    /// on. Returns 0 when there was none.
     pub last_error: extern "C" fn(frame: *const FrameV1, message: *mut Str) -> u64,
     /// Belongs to the host.
     pub private: *const u8,

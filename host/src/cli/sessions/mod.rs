@@ -127,7 +127,31 @@ async fn show(out: &Out, house: &House<'_>, key: &str) -> Result<(), CliError> {
     if !rows.is_empty() {
         out.table(&["entry", "time", "role", "tokens", "text"], &rows);
     }
+    if let Some(catch_up) = document.get("catchUp") {
+        out.line(&format!(
+            "{} is catching up: {} of {} messages",
+            text(catch_up, "engine"),
+            count(number(catch_up, "read")),
+            count(number(catch_up, "entries"))
+        ));
+    }
+    array(&document, "maintenance").for_each(|work| out.line(&maintenance_line(work)));
     Ok(())
+}
+
+/// What an engine does for the session beside turns.
+fn maintenance_line(work: &Value) -> String {
+    let kinds: Vec<&str> = array(work, "kinds").filter_map(Value::as_str).collect();
+    let doing = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
+    let mut line = format!("maintenance by {}: {}{doing}", text(work, "engine"), text(work, "state"));
+    if let Some(last) = work.get("last") {
+        line += &format!("; last run {} after {} ms", text(last, "outcome"), number(last, "durationMs"));
+        let reason = text(last, "reason");
+        if !reason.is_empty() {
+            line += &format!(": {}", short(reason, TEXT));
+        }
+    }
+    line
 }
 
 fn message_row(entry: &Value) -> Vec<Cell> {

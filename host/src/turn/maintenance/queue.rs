@@ -69,11 +69,17 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn set(&mut self, kind: Kind, params: Params) {
+    pub(super) fn set(&mut self, kind: Kind, params: Params) {
         match kind {
             Kind::Maintain => self.maintain = Some(params),
             Kind::Compact => self.compact = Some(params),
         }
+    }
+
+    /// What is to be done next: the compaction comes first.
+    pub(super) fn take(&mut self) -> Option<(Kind, Params)> {
+        let compact = self.compact.take().map(|params| (Kind::Compact, params));
+        compact.or_else(|| self.maintain.take().map(|params| (Kind::Maintain, params)))
     }
 
     /// Takes up again what was not done; what was wanted since is newer.
@@ -318,9 +324,24 @@ fn count(house: &House, engine: &str, outcome: &str) {
     }
 }
 
+/// A job that is worked on; should the work break off, the next one for it begins anew.
+struct Working<'a> {
+    queue: &'a Maintenance,
+    id: &'a Id,
+}
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.queue.inner().jobs.remove(self.id);
+        }
+    }
+}
+
 /// Works on a job until nothing is wanted any more.
 async fn work(house: Arc<House>, id: Id) {
     let queue = &house.maintenance;
+    let _working = Working { queue, id: &id };
     let permits = {
         let mut inner = queue.inner();
         let new = || Arc::new(Semaphore::new(RUNS_PER_ENGINE));
@@ -348,21 +369,20 @@ async fn work(house: Arc<House>, id: Id) {
             wanted
         };
         let Some((permit, lane)) = place else { return };
-        let undone = wanted.clone();
         let ended = run::run(&house, &id.0, wanted, lane, &queue.stop).await;
         drop(permit);
         count(&house, &id.1, ended.last.outcome);
         if let Some(metrics) = &house.metrics {
             metrics.maintenance_time(Duration::from_millis(ended.last.duration_ms));
         }
-        let Ended { last, gave_way } = ended;
+        let Ended { last, undone } = ended;
         let mut inner = queue.inner();
         inner.remember(&id, last);
         let draining = inner.draining;
         let Some(job) = inner.jobs.get_mut(&id) else { return };
         job.running = None;
         job.queued_ms = now_ms();
-        if gave_way && !draining {
+        if !draining {
             job.wanted.restore(undone);
         }
         if job.wanted.is_empty() {

@@ -19,8 +19,8 @@ const NOTICE_AFTER: Duration = Duration::from_secs(10);
 /// How a run ended.
 pub(super) struct Ended {
     pub(super) last: LastRun,
-    /// A turn wanted the session: what was wanted is still to be done.
-    pub(super) gave_way: bool,
+    /// What is still to be done, when a turn wanted the session.
+    pub(super) undone: Wanted,
 }
 
 /// Why a run stopped early.
@@ -43,11 +43,11 @@ pub(super) async fn run(
     let began = Instant::now();
     let mut lane = Some(lane);
     let mut told = MaintainOutput::default();
-    let kinds = [(Kind::Compact, wanted.compact), (Kind::Maintain, wanted.maintain)];
-    for (kind, params) in kinds.into_iter().filter_map(|(kind, params)| Some((kind, params?))) {
+    let mut left = wanted;
+    while let Some((kind, params)) = left.take() {
         let Some(held) = lane.take() else { break };
         let engine = params.lease.engine().id().to_owned();
-        let (outcome, stopped, back) = one(house, key, kind, params, held, stop).await;
+        let (outcome, stopped, back) = one(house, key, kind, &params, held, stop).await;
         lane = back;
         match outcome {
             Ok(output) => {
@@ -56,7 +56,15 @@ pub(super) async fn run(
                 told.rewritten_entries += output.rewritten_entries;
                 told.reason = output.reason.or(told.reason);
             }
-            Err(failure) => return failed(key, &engine, failure, stopped, began),
+            Err(failure) => {
+                let (last, gave_way) = failed(key, &engine, failure, stopped, began);
+                if gave_way {
+                    left.set(kind, params);
+                } else {
+                    left = Wanted::default();
+                }
+                return Ended { last, undone: left };
+            }
         }
     }
     let took = began.elapsed();
@@ -65,7 +73,7 @@ pub(super) async fn run(
     } else {
         tracing::debug!(session = key, ?took, "maintenance is done");
     }
-    ended("succeeded", told, began, false)
+    Ended { last: last_run("succeeded", told, began), undone: Wanted::default() }
 }
 
 /// One hook, or one compaction. The lane comes back with it.
@@ -73,7 +81,7 @@ async fn one(
     house: &Arc<House>,
     key: &str,
     kind: Kind,
-    params: Params,
+    params: &Params,
     lane: LaneGuard,
     stop: &CancellationToken,
 ) -> (Result<MaintainOutput, Failed>, Option<Stopped>, Option<LaneGuard>) {
@@ -94,8 +102,8 @@ async fn one(
     let outcome = {
         let work = async {
             match kind {
-                Kind::Maintain => run.maintain_now(&params).await,
-                Kind::Compact => run.compact_deferred(&params).await,
+                Kind::Maintain => run.maintain_now(params).await,
+                Kind::Compact => run.compact_deferred(params).await,
             }
         };
         tokio::pin!(work);
@@ -136,9 +144,10 @@ enum Failed {
     Hook(HookFailure),
 }
 
-fn failed(key: &str, engine: &str, failure: Failed, stopped: Option<Stopped>, began: Instant) -> Ended {
+/// How a run ended that did not succeed, and whether it gave way.
+fn failed(key: &str, engine: &str, failure: Failed, stopped: Option<Stopped>, began: Instant) -> (LastRun, bool) {
     let with = |outcome, reason, gave_way| {
-        ended(outcome, MaintainOutput { reason: Some(reason), ..MaintainOutput::default() }, began, gave_way)
+        (last_run(outcome, MaintainOutput { reason: Some(reason), ..MaintainOutput::default() }, began), gave_way)
     };
     match (failure, stopped) {
         (Failed::Skipped(reason), _) => with("skipped", reason, false),
@@ -163,8 +172,8 @@ fn failed(key: &str, engine: &str, failure: Failed, stopped: Option<Stopped>, be
     }
 }
 
-fn ended(outcome: &'static str, told: MaintainOutput, began: Instant, gave_way: bool) -> Ended {
-    let last = LastRun {
+fn last_run(outcome: &'static str, told: MaintainOutput, began: Instant) -> LastRun {
+    LastRun {
         outcome,
         reason: told.reason,
         ended_ms: now_ms(),
@@ -172,8 +181,7 @@ fn ended(outcome: &'static str, told: MaintainOutput, began: Instant, gave_way: 
         changed: told.changed,
         bytes_freed: told.bytes_freed,
         rewritten_entries: told.rewritten_entries,
-    };
-    Ended { last, gave_way }
+    }
 }
 
 impl TurnRun {
