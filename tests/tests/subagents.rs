@@ -303,6 +303,9 @@ fn deleting_the_parent_ends_its_children_and_deleting_a_child_ends_that_one() {
     let shown = in_state(client, PARENT, &first, "deleted");
     assert_eq!((&shown["gone"], &shown["delivered"]), (&json!(true), &json!(true)));
     assert_eq!(setup.calls().wait_for("on_subagent_ended", 1)[0]["reason"], "Deleted");
+    let one = client.get(&format!("{}/{first}", path(PARENT)));
+    assert_eq!((one.status, one.json()["state"].as_str()), (200, Some("deleted")), "{one:?}");
+    assert_eq!(client.get(&format!("{}/{first}x", path(PARENT))).status, 404);
     assert_eq!(delete(client, &format!("{}/{first}x", path(PARENT))).0, 404);
 
     assert_eq!(delete(client, &format!("/api/sessions/{PARENT}")).0, 200);

@@ -97,11 +97,12 @@ pub(super) async fn one(
         }
         (SessionOp::Subagents, "GET" | "HEAD") => subagents::list(&api, &key).await?,
         (SessionOp::Subagents, "POST") => subagents::spawn(&api, &key, &headers, body).await?,
+        (SessionOp::Subagent(child), "GET" | "HEAD") => subagents::one(&api, &key, child).await?,
         (SessionOp::Subagent(child), "DELETE") => subagents::end(&api, &key, child).await?,
         (op, _) => {
             let allow = match op {
                 SessionOp::Subagents => "GET, HEAD, POST",
-                SessionOp::Subagent(_) => "DELETE",
+                SessionOp::Subagent(_) => "GET, HEAD, DELETE",
                 SessionOp::Whole => "GET, HEAD, DELETE",
                 SessionOp::Compact | SessionOp::Reset | SessionOp::Repair => "POST",
                 SessionOp::Context | SessionOp::Turns => "GET, HEAD",

@@ -1,7 +1,7 @@
 //! `/api/sessions/{key}/subagents…`: children of a session.
 
 use super::{Api, ApiError, body};
-use crate::turn::{SpawnBudgets, SpawnMode, SpawnRequest, SubagentReport};
+use crate::turn::{SpawnBudgets, SpawnMode, SpawnRequest, SubagentError, SubagentReport, TurnError};
 use axum::body::Body;
 use axum::http::HeaderMap;
 use serde::Serialize;
@@ -11,6 +11,15 @@ use serde_json::{Map, Value, json};
 pub(super) async fn list(api: &Api, key: &str) -> Result<Value, ApiError> {
     let children = api.gateway.turns.subagents(key).await?;
     Ok(json!({"key": key, "subagents": children}))
+}
+
+/// One of them.
+pub(super) async fn one(api: &Api, key: &str, child: &str) -> Result<Value, ApiError> {
+    let children = api.gateway.turns.subagents(key).await?;
+    match children.iter().find(|report| report.child == child) {
+        Some(report) => document(report),
+        None => Err(TurnError::Subagent(SubagentError::Unknown { child: child.to_owned() }).into()),
+    }
 }
 
 /// Starts a child; answers when it runs, or with `wait` when it has ended.
