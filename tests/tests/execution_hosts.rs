@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use engineroom_tests::thread::{call, message};
-use engineroom_tests::{Answer, Setup, ThreadServer};
+use engineroom_tests::{Answer, Gateway, Setup, ThreadServer};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -464,6 +464,30 @@ fn a_compaction_that_fails_before_the_command_ends_the_turn_and_the_next_candida
     assert_eq!(ran, 7, "nothing was run for the turn that failed");
     let last = answers.last().unwrap();
     assert_eq!((last.status, last.engine(), last.degraded()), (200, Some("legacy"), Some("engine-quarantined")));
+}
+
+#[test]
+fn a_report_says_how_the_host_would_be_told_and_tells_it_nothing() {
+    let setup = commanded(&json!({}), "cat", "");
+    let gateway = setup.start();
+    gateway.client().say("s", "hello").text();
+    let report = gateway.client().get("/api/sessions/s/context").json();
+    assert!(report["notes"].to_string().contains("keeps its own history"), "{report}");
+    assert!(report["entries"].as_array().unwrap().iter().all(|entry| entry["shown"] == false), "{report}");
+    assert_eq!(setup.calls().of("assemble").len(), 0);
+    drop(gateway);
+
+    let server = ThreadServer::counting();
+    let setup = threaded(&server, &json!({"epoch": "one"}));
+    let gateway = setup.start();
+    gateway.client().say("s", "hello").text();
+    let notes = |gateway: &Gateway| gateway.client().get("/api/sessions/s/context").json()["notes"].to_string();
+    assert!(notes(&gateway).contains("up to entry 2 (resp_1)"), "{}", notes(&gateway));
+    drop(gateway);
+    let setup = setup.env("ENGINEROOM_MODEL_MODEL", "another");
+    let gateway = setup.start();
+    assert!(notes(&gateway).contains("(another-host)"), "{}", notes(&gateway));
+    assert_eq!(server.heard().len(), 1, "a look is no call");
 }
 
 #[test]

@@ -17,6 +17,7 @@ mod report;
 pub use report::{ContextEntry, ContextReport, EntryState, Sum, Totals};
 
 use super::TurnError;
+use super::hosts::{self, Keeper};
 use super::house::House;
 use super::prepare::Assembled;
 use super::run::TurnRun;
@@ -39,11 +40,23 @@ pub(super) async fn report(house: &Arc<House>, key: &str, take_up: bool) -> Resu
     run.admitted.first = open.unwrap_or(0);
     (run.system_tokens, run.tool_tokens) = fixed;
     let limit = run.prompt_limit();
+    let command = Keeper::of(&run.agent.info) == Some(Keeper::Command);
     let assembled = match take_up {
+        true if command => {
+            run.take_up_session().await?;
+            run.unassembled()
+        }
+        false if command => run.unassembled(),
         true => run.assemble(limit).await?,
         false => run.look(limit).await?,
     };
-    Ok(explain::explain(key, &run, assembled, limit, fixed))
+    let outlook = run.outlook(&assembled.prompt).await?;
+    let mut report = explain::explain(key, &run, assembled, limit, fixed);
+    report.notes.extend(outlook);
+    if command {
+        hosts::on_command(&mut report);
+    }
+    Ok(report)
 }
 
 /// The user message without an answer that is the current turn, when there is one.

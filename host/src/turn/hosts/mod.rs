@@ -7,9 +7,11 @@
 
 mod command;
 mod note;
+mod outlook;
 mod thread;
 
 pub(super) use note::{HostNote, HostRun, OWNER};
+pub(super) use outlook::on_command;
 
 use super::TurnError;
 use super::run::TurnRun;

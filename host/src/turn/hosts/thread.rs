@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// How the provider is told.
-enum Plan {
+pub(super) enum Plan {
     /// Only what came after `from`, behind the response that it has.
     Continue { previous: String, from: EntryId, tokens: u64 },
     /// Everything, in a new thread.
@@ -52,7 +52,7 @@ impl TurnRun {
     }
 
     /// Whether the thread that the provider has can go on.
-    fn plan(&self, prompt: &Prompt, note: &HostNote) -> Plan {
+    pub(super) fn plan(&self, prompt: &Prompt, note: &HostNote) -> Plan {
         let inject = |why| Plan::Inject { why };
         let projection = prompt.projection();
         if !projection.thread_bootstrap || projection.epoch.is_none() {
