@@ -477,6 +477,62 @@ fn a_failed_assembly_is_not_tried_again_in_its_turn_and_the_engine_serves_the_ne
     assert_eq!(served_by(&gateway.client().say("s", "two")), (Some("recorder"), None));
 }
 
+/// A turn whose client runs tools goes on after a crash: one turn, one key, from the question to the answer.
+#[test]
+fn a_turn_that_waits_for_its_client_goes_on_after_a_crash() {
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}});
+    let asked = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let says = asked.clone();
+    let model = MockModel::start(move |request, stream| match request["messages"].as_array().unwrap().last() {
+        Some(last) if last["role"] == "tool" => model::answer(request, stream, "7 degrees"),
+        _ => model::message(stream, says.clone(), "tool_calls"),
+    });
+    let setup = Setup::new().recorder(&json!({})).toml(&model.toml(40_000));
+    let gateway = setup.start();
+    let question = json!({"role": "user", "content": "how cold is it?"});
+    let first = gateway.client().chat(Some("s"), json!([question.clone()]));
+    assert_eq!((first.status, first.engine()), (200, Some("recorder")));
+    let row = outbox(&gateway, "s").remove(0);
+    assert_eq!(row["state"], "admitted", "{row:#}");
+    gateway.kill();
+
+    let gateway = setup.start();
+    let result = json!({"role": "tool", "tool_call_id": "c1", "content": "7"});
+    let answer = gateway.client().chat(Some("s"), json!([question, asked, result]));
+    assert_eq!(answer.text(), "7 degrees");
+    let commit = setup.calls().wait_for("commit_turn", 1).remove(0);
+    assert_eq!(range(&commit), ["how cold is it?", "", "7", "7 degrees"]);
+    assert_eq!(commit["advancementKey"], row["turn"], "the same logical turn");
+    assert!(!gateway.stderr().contains("never accepted"), "{}", gateway.stderr());
+}
+
+/// The gateway itself moves a session to another id, in the middle of a turn: the turn goes with it.
+#[test]
+fn a_turn_follows_its_session_to_a_successor() {
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    let model =
+        MockModel::start(move |request, stream| match calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
+            2 => {
+                let error =
+                    json!({"message": "maximum context length is 30 tokens", "code": "context_length_exceeded"});
+                model::respond(stream, "400 Bad Request", &json!({"error": error}));
+            }
+            _ => model::answer(request, stream, "ok"),
+        });
+    let setup = Setup::new().recorder(&json!({"owns_compaction": true, "compact": "rotate"})).toml(&model.toml(40_000));
+    let gateway = setup.start();
+    for text in ["zero", "one"] {
+        assert_eq!(served_by(&gateway.client().say("s", text)), (Some("recorder"), None));
+    }
+    let before = gateway.client().get("/api/sessions/s").json()["session_id"].clone();
+    assert_eq!(served_by(&gateway.client().say("s", "two")), (Some("recorder"), None));
+    let after = gateway.client().get("/api/sessions/s").json()["session_id"].clone();
+    assert_ne!(before, after, "{:?}", setup.calls().hooks());
+    let commit = setup.calls().wait_for("commit_turn", 3).remove(2);
+    assert_eq!((range(&commit), &commit["session"]["id"]), (vec!["two".to_owned(), "ok".to_owned()], &after));
+    assert_eq!(outbox_of(&gateway, "recorder", "blocked"), 0);
+}
+
 /// 8.42
 #[test]
 fn a_turn_stays_where_it_moved_to_through_its_retries() {

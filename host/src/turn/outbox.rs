@@ -100,6 +100,14 @@ impl State<'_> {
         self.extra.deferred.push(Write::HandedOver { engine, session, entry });
     }
 
+    /// The gateway itself gave the session another public id: turns on their way to their engines go with it.
+    pub(super) fn retarget_rows(&mut self, session_id: &str, writes: &mut Vec<Write>) {
+        for row in self.extra.outbox.iter_mut().filter(|row| row.state != OutboxState::Blocked) {
+            session_id.clone_into(&mut row.session_id);
+            writes.push(Write::Outbox(row.clone()));
+        }
+    }
+
     /// Rows of an earlier process: a turn that was admitted and never accepted is forgotten (its entries reach the engine
     /// through the cursor), unless its client has an answer to go on from. What is blocked is told again.
     pub(super) fn take_up_rows(&mut self, rows: Vec<OutboxRow>) {

@@ -96,6 +96,7 @@ impl TurnRun {
             let successor = Successor { from: state.record().session_id.clone(), to };
             let mut writes = Vec::new();
             state.rename(successor.to.clone(), &mut writes);
+            state.retarget_rows(&successor.to, &mut writes);
             let name = [FORMER, &now.to_be_bytes()].concat();
             writes.push(Write::EngineBatch {
                 engine: OWNER.into(),
