@@ -254,7 +254,7 @@ impl Metrics {
         self.tool_calls.get_or_create(&[("by", by.into()), ("outcome", outcome.into())]).inc();
     }
 
-    /// An engine watched a turn: "compared", "gave_way", "failed" or "out".
+    /// An engine watched a turn: "compared", "gave_way", "moved", "failed" or "out".
     pub fn shadow_turn(&self, engine: &str, outcome: &str) {
         self.shadow_turns.get_or_create(&[("engine", engine.into()), ("outcome", outcome.into())]).inc();
     }

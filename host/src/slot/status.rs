@@ -29,6 +29,9 @@ pub struct SlotStatus {
     pub effective: String,
     /// Why it is not the first of the chain.
     pub degraded: Option<Degraded>,
+    /// Engine that watches, whatever its state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<String>,
     /// Agents with a chain of their own.
     pub agents: BTreeMap<String, AgentStatus>,
     /// Every engine that is registered or listed, by id.
@@ -182,6 +185,7 @@ impl Slot {
             chain: self.chain.clone(),
             effective,
             degraded,
+            shadow: self.config.plugins.context_engine_policy.shadow.clone(),
             agents: self
                 .agents
                 .iter()

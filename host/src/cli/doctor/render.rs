@@ -125,6 +125,9 @@ fn engines(out: &Out, examination: &Examination) {
         text(status, "/effective"),
         text(status, "/onFailure")
     ));
+    if let Some(shadow) = status.get("shadow").and_then(Value::as_str) {
+        out.line(&format!("shadow   {shadow} watches; its state is below, what it found in GET /api/engines/{shadow}"));
+    }
     let listed = status.get("engines").and_then(Value::as_array);
     let rows: Vec<Vec<Cell>> = listed.into_iter().flatten().map(engine_row).collect();
     out.table(&["engine", "owner", "state", "stage or hook", "why", "calls", "library"], &rows);

@@ -186,6 +186,10 @@ impl Shadows {
 impl TurnRun {
     /// The row of a turn that is accepted, for the shadow: it takes the turn over as the engine that served does.
     pub(super) fn row_for_shadow(&self, state: &mut State<'_>, row: &OutboxRow, writes: &mut Vec<Write>) {
+        // A host that keeps the conversation asks no engine for it: there is nothing to watch.
+        if self.shown.is_none() {
+            return;
+        }
         let Some(engine) = self.house.slot.shadow(&state.record().agent).and_then(Result::ok) else { return };
         let waiting = state.extra.outbox.iter().filter(|row| row.engine == engine.id()).count();
         if waiting < ROWS && engine.id() != row.engine {

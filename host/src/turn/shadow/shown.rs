@@ -11,6 +11,9 @@ use std::ops::Range;
 /// Most spans that are told one by one.
 const SPANS: usize = 16;
 
+/// First and last entry of each span.
+type Spans = Vec<(EntryId, EntryId)>;
+
 /// What the engine that served showed, kept small: the view itself is let go of.
 #[derive(Debug, Clone)]
 pub(in crate::turn) struct Shown {
@@ -18,8 +21,11 @@ pub(in crate::turn) struct Shown {
     pub(super) limit: u64,
     /// Last row of the view at that time.
     pub(super) until: EntryId,
+    /// The history that was chosen from: its first row, and how many there were.
+    from: EntryId,
+    rows: usize,
     /// First and last entry of each span.
-    spans: Vec<(EntryId, EntryId)>,
+    spans: Spans,
     /// What was made beside.
     made: Amount,
     /// Tokens of the additions.
@@ -39,7 +45,21 @@ impl Shown {
         let id = |row: usize| view.heads.get(row).map(|head| head.id);
         let spans = ranges(given).filter_map(|span| Some((id(span.start)?, id(span.end.checked_sub(1)?)?))).collect();
         let (made, additions) = beside(prompt, fixed);
-        Shown { limit, until: view.heads.last().map_or(0, |head| head.id), spans, made, additions }
+        Shown {
+            limit,
+            until: view.heads.last().map_or(0, |head| head.id),
+            from: view.heads.first().map_or(0, |head| head.id),
+            rows: view.len(),
+            spans,
+            made,
+            additions,
+        }
+    }
+
+    /// True when `view` is the history that was chosen from: it was neither compacted nor rewritten since.
+    pub(super) fn is_of(&self, view: &View) -> bool {
+        let ends = (view.heads.first().map_or(0, |head| head.id), view.heads.last().map_or(0, |head| head.id));
+        view.len() == self.rows && ends == (self.from, self.until)
     }
 }
 
@@ -73,7 +93,8 @@ pub(super) struct Comparison {
     first_made: Amount,
     shadow_made: Amount,
     additions: (u64, u64),
-    spans: (Vec<(EntryId, EntryId)>, Vec<(EntryId, EntryId)>),
+    /// Of what only one of them showed.
+    spans: (Spans, Spans),
 }
 
 /// Compares what was shown with what the shadow gave over `view`.
@@ -88,7 +109,7 @@ pub(super) fn compare(first: &Shown, view: &View, given: &[Item], prompt: &Promp
         entries: rows.iter().map(|rows| rows.len() as u64).sum(),
         tokens: rows.iter().map(|rows| view.tokens(rows.clone())).sum(),
     };
-    let ids = |rows: &[Range<usize>]| -> Vec<(EntryId, EntryId)> {
+    let ids = |rows: &[Range<usize>]| -> Spans {
         rows.iter()
             .filter_map(|rows| Some((view.heads.get(rows.start)?.id, view.heads.get(rows.end - 1)?.id)))
             .collect()
@@ -179,7 +200,7 @@ mod tests {
         for these in 0..256_u32 {
             for those in 0..256_u32 {
                 let found: Vec<usize> = without(&ranges_of(these), &ranges_of(those)).into_iter().flatten().collect();
-                let plain: Vec<usize> = rows_of(these & !those).map(|row| row as usize).collect();
+                let plain: Vec<usize> = rows_of(these & !those).collect();
                 assert_eq!(found, plain, "{these:08b} without {those:08b}");
             }
         }

@@ -11,6 +11,7 @@ pub(super) struct Stats {
     same: u64,
     pub(super) gave_way: u64,
     pub(super) failed: u64,
+    pub(super) moved: u64,
     pub(super) out: u64,
     both: Amount,
     only_first: Amount,
@@ -30,6 +31,8 @@ pub struct ShadowStatus {
     pub gave_way: u64,
     /// Turns at which a hook of it failed.
     pub failed: u64,
+    /// Turns whose history was compacted or rewritten before it was watched: it was fed, and nothing was compared.
+    pub moved: u64,
     /// Turns that it missed because it was out.
     pub out: u64,
     /// Entries that both showed.
@@ -64,6 +67,7 @@ impl Stats {
             same: self.same,
             gave_way: self.gave_way,
             failed: self.failed,
+            moved: self.moved,
             out: self.out,
             both_entries: self.both.entries,
             both_tokens: self.both.tokens,

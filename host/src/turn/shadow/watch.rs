@@ -19,6 +19,8 @@ enum Stopped {
     /// The next turn wanted the session, or the gateway stops.
     GaveWay,
     Failed(HookFailure),
+    /// The history was compacted or rewritten before it was watched: the two would not have chosen from the same.
+    Moved,
     /// Something of the gateway's own.
     Broke(String),
 }
@@ -72,6 +74,8 @@ pub(super) async fn watch(house: &Arc<House>, shadows: &Shadows, turn: Watched, 
             compared(house, engine.id(), &found);
             (Some((found, took)), commit(&mut run, &engine, &turn).await.err())
         }
+        // It is fed all the same.
+        Err(Stopped::Moved) => (None, commit(&mut run, &engine, &turn).await.err().or(Some(Stopped::Moved))),
         Err(stopped) => (None, Some(stopped)),
     };
     tell(house, shadows, &turn, &run, &engine, found, stopped);
@@ -89,7 +93,13 @@ async fn assemble(run: &mut TurnRun, engine: &EngineRef, turn: &Watched) -> Resu
     }
     take_up(run, engine, turn).await?;
     run.cancel.check()?;
+    if run.session.state().branch().get(turn.first).is_none() {
+        return Err(Stopped::Moved);
+    }
     let assembled = run.assemble_only(engine, turn.shown.limit).await??;
+    if !turn.shown.is_of(&assembled.view) {
+        return Err(Stopped::Moved);
+    }
     let fixed = run.system_tokens + run.tool_tokens;
     Ok(compare(&turn.shown, &assembled.view, &assembled.given, &assembled.prompt, fixed))
 }
@@ -150,12 +160,16 @@ fn tell(
             ("compared", Some("gave way before it took the turn over".to_owned()))
         }
         Some(Stopped::GaveWay) => ("gave_way", Some("the next turn wanted the session".to_owned())),
+        Some(Stopped::Moved) => {
+            ("moved", Some("the history was compacted or rewritten before it was watched".to_owned()))
+        }
         Some(Stopped::Failed(failure)) => ("failed", Some(format!("{} failed: {}", failure.hook, failure.reason))),
         Some(Stopped::Broke(reason)) => ("failed", Some(reason.clone())),
     };
     shadows.count(id, |stats| match outcome {
         "gave_way" => stats.gave_way += 1,
         "failed" => stats.failed += 1,
+        "moved" => stats.moved += 1,
         _ => {}
     });
     count(house, id, outcome);
