@@ -374,6 +374,19 @@ fn the_client_wins_a_name_and_the_clash_is_loud() {
 }
 
 #[test]
+fn where_a_client_wants_several_answers_or_the_old_form_nothing_is_offered() {
+    let model = MockModel::saying("Hello.");
+    let setup = lookup(&model);
+    let gateway = setup.start();
+    for more in [json!({"n": 2}), json!({"functions": [{"name": "f", "parameters": {"type": "object"}}]})] {
+        assert_eq!(ask(gateway.client(), "s", &json!([user("Hello?")]), more).text(), "Hello.");
+        assert!(offered(model.requests().last().unwrap()).is_empty());
+    }
+    ask(gateway.client(), "s", &json!([user("Hello?")]), json!({"n": 1}));
+    assert_eq!(offered(model.requests().last().unwrap()), ["lookup"]);
+}
+
+#[test]
 fn a_tool_with_a_schema_that_is_none_is_not_offered() {
     let model = MockModel::saying("Hello.");
     let bad = json!([{"name": "bad", "answer": "x", "parameters": r#"{"type":"string"}"#},

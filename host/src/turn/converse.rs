@@ -152,8 +152,9 @@ impl TurnRun {
             return;
         }
         said.reply.finish_reason = Some("stop".into());
-        if message.text().trim().is_empty() {
-            message.content = Content::Text(NO_ANSWER.into());
+        let text = message.text();
+        if text.trim().is_empty() {
+            message.content = Content::Text(format!("{text}{NO_ANSWER}"));
             outlet.chunk(told.relay.say(NO_ANSWER)).await;
         }
     }

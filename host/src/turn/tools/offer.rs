@@ -147,8 +147,9 @@ impl Toolbox {
 impl TurnRun {
     /// True when nothing of the gateway's or an engine's may be offered.
     fn only_clients_tools(&self) -> bool {
-        // The old form of tools and the new one exclude each other.
-        self.params.contains_key("functions") || self.house.config.tools.max_calls == 0
+        // The old form of tools and the new one exclude each other; and of several answers at once none could be gone on with.
+        let several = self.params.get("n").and_then(Value::as_u64).is_some_and(|n| n > 1);
+        several || self.params.contains_key("functions") || self.house.config.tools.max_calls == 0
     }
 
     /// Offers the gateway's own tools, once a turn.

@@ -109,7 +109,8 @@ impl Relay {
 
     /// A text of the gateway's own at the end of the answer.
     pub(in crate::turn) fn say(&mut self, text: &str) -> Value {
-        self.framed(delta(json!({"content": text})))
+        let between = if std::mem::take(&mut self.set_off) { BETWEEN } else { "" };
+        self.framed(delta(json!({"content": format!("{between}{text}")})))
     }
 
     fn show(&mut self) -> usize {
@@ -281,6 +282,18 @@ mod tests {
         let out = relay.finish(&message, None, None);
         assert_eq!(shown(&out), [(0, "custom_one{}".to_owned())]);
         assert_eq!(out.last().unwrap()["choices"][0]["finish_reason"], "tool_calls");
+    }
+
+    #[test]
+    fn a_word_of_the_gateway_is_set_off_like_any_other() {
+        let tools = toolbox(&[], &["ours"]);
+        let mut relay = Relay::default();
+        relay.push(chunk(json!({"content": "One."}), Value::Null), &tools);
+        relay.next_call();
+        assert_eq!(relay.say("Over.")["choices"][0]["delta"]["content"], "\n\nOver.");
+        relay.next_call();
+        relay.push(chunk(json!({"content": " "}), Value::Null), &tools);
+        assert_eq!(relay.say("Over.")["choices"][0]["delta"]["content"], "Over.");
     }
 
     #[test]
