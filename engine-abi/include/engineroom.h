@@ -1237,8 +1237,9 @@ struct EngineroomHostV1 {
   void (*log)(const EngineroomHostV1 *host, const EngineroomFrameV1 *frame, uint32_t level, EngineroomStr target, EngineroomStr message);
   /* A table of `service` by its id with version. Each service call takes the frame of the running call. */
   EngineroomExtensionV1 (*service)(const EngineroomHostV1 *host, EngineroomStr id);
-  /* Message and token of the last failed service call of this frame. The token marks an error as the host's own when
-   * the engine hands it on. Returns 0 when there was none. */
+  /* Message and token of the last failed service call of this frame, or of the last service that was asked for during
+   * the call, on its own thread, and is not there. The token marks an error as the host's own when the engine hands it
+   * on. Returns 0 when there was none. */
   uint64_t (*last_error)(const EngineroomFrameV1 *frame, EngineroomStr *message);
   /* Belongs to the host. */
   const uint8_t *private_;
