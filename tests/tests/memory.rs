@@ -142,11 +142,16 @@ fn engines_search_the_notes_and_add_to_them_only_where_it_is_granted() {
     let gateway = granted.start();
     gateway.client().say("s", "Hi");
     assert_eq!(granted.calls().did("memory-append:The spare key is under the mat."), [json!("kept")]);
+    // An engine that is only looked at keeps nothing.
+    assert_eq!(gateway.client().get("/api/sessions/s/context").status, 200);
+    let looked = granted.calls().did("memory-append:The spare key is under the mat.");
+    assert!(looked.iter().skip(1).all(|result| result["error"].is_string()), "{looked:?}");
     // Durable: a killed gateway has lost nothing of it.
     gateway.kill();
     let files: Vec<_> = std::fs::read_dir(folder(&granted)).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
-    assert!(std::fs::read_to_string(&files[0]).unwrap().contains("The spare key is under the mat."));
+    let kept = std::fs::read_to_string(&files[0]).unwrap();
+    assert_eq!(kept.matches("The spare key is under the mat.").count(), 1, "{kept}");
     let gateway = granted.start();
     gateway.client().say("s", "Again");
     assert!(gateway.client().say("s2", "Third").status == 200);

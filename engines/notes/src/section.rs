@@ -70,7 +70,7 @@ pub(crate) fn section(parts: &Parts<'_>) -> Option<String> {
     match parts.citations {
         CitationsMode::On => tail.push_str("\n\nWhen you use a note, name its file, as in (2026-01-31.md)."),
         CitationsMode::Off => {
-            tail.push_str("\n\nDo not name the notes' files unless you are asked where you know it from.")
+            tail.push_str("\n\nDo not name the notes' files unless you are asked where you know it from.");
         }
         _ => {}
     }

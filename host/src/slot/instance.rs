@@ -151,7 +151,8 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
         ],
     };
     for &(name, there) in required {
-        if !there && !(broken("8.19") && !problems.is_empty()) {
+        let only_first = broken("8.19") && !problems.is_empty();
+        if !there && !only_first {
             let name = if broken("8.18") { "a hook" } else { name };
             problems.push(format!("{name} is missing"));
         }
