@@ -203,6 +203,38 @@ fn results_of_the_client_s_tools_go_into_the_thread() {
 }
 
 #[test]
+fn results_of_an_engine_s_tools_go_on_in_the_same_thread_within_the_turn() {
+    let server = ThreadServer::start(|heard| match heard.said().last().unwrap().as_str() {
+        "how is the tide?" => vec![call("c1", "tide", "{}")],
+        last => vec![message(&format!("heard {last}"))],
+    });
+    let config = json!({"epoch": "one", "tools": [{"name": "tide", "answer": "high"}]});
+    let setup = threaded(&server, &config);
+    let gateway = setup.start();
+    assert_eq!(gateway.client().say("s", "how is the tide?").text(), "heard =high");
+    assert_eq!(gateway.client().say("s", "thank you").text(), "heard thank you");
+    let heard = server.heard();
+    let told: Vec<_> = heard.iter().map(|heard| (heard.previous(), heard.brought())).collect();
+    assert_eq!(told[0], (None, vec!["how is the tide?".to_owned()]));
+    assert_eq!(told[1], (Some("resp_1"), vec!["=high".to_owned()]));
+    assert_eq!(told[2], (Some("resp_2"), vec!["thank you".to_owned()]));
+    assert_eq!(heard[2].said(), ["how is the tide?", "tide({})", "=high", "heard =high", "thank you"]);
+    assert_eq!(heard[0].request["tools"][0]["name"], "tide");
+}
+
+#[test]
+fn a_volatile_addition_goes_with_the_turn_that_it_is_for() {
+    let server = ThreadServer::counting();
+    let setup = threaded(&server, &json!({"epoch": "one", "volatile": "tide {n}"}));
+    let gateway = setup.start();
+    gateway.client().say("s", "first").text();
+    gateway.client().say("s", "second").text();
+    let brought = server.heard()[1].brought();
+    assert_eq!(brought.len(), 1, "{brought:?}");
+    assert!(brought[0].contains("tide 2") && brought[0].ends_with("second"), "{brought:?}");
+}
+
+#[test]
 fn a_streamed_answer_has_the_usage_and_what_was_cached() {
     let server =
         ThreadServer::start(|_| vec![message("well said, and in quite a few words, so that they are worth a cache")]);
