@@ -295,7 +295,7 @@ pub struct SpawnArgs {
     /// Name for people
     #[arg(long, value_name = "NAME")]
     pub label: Option<String>,
-    /// Time to live in ms [default: [subagents] ttl]
+    /// Time to live in ms [default: the configured one]
     #[arg(long, value_name = "MS")]
     pub ttl_ms: Option<u64>,
     /// Most model calls
