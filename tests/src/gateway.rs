@@ -12,6 +12,7 @@ pub struct Gateway {
     child: Child,
     client: Client,
     stderr: Arc<Mutex<String>>,
+    listener: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Gateway {
@@ -22,7 +23,7 @@ impl Gateway {
         let stderr = Arc::new(Mutex::new(String::new()));
         let kept = Arc::clone(&stderr);
         let mut pipe = child.stderr.take().expect("its stderr");
-        std::thread::spawn(move || {
+        let listener = std::thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(n @ 1..) = pipe.read(&mut chunk) {
                 kept.lock().expect("stderr").push_str(&String::from_utf8_lossy(&chunk[..n]));
@@ -42,7 +43,7 @@ impl Gateway {
         };
         // Keep the pipe drained, so that the gateway never blocks on it.
         std::thread::spawn(move || lines.for_each(drop));
-        Gateway { child, client: Client::new(&address), stderr }
+        Gateway { child, client: Client::new(&address), stderr, listener: Some(listener) }
     }
 
     /// A client of it.
@@ -58,11 +59,6 @@ impl Gateway {
     /// What it wrote to stderr so far.
     pub fn stderr(&self) -> String {
         self.stderr.lock().expect("stderr").clone()
-    }
-
-    /// What it writes to stderr, to be looked at after its end.
-    pub fn log(&self) -> Arc<Mutex<String>> {
-        Arc::clone(&self.stderr)
     }
 
     /// True while it runs.
@@ -87,6 +83,15 @@ impl Gateway {
             assert!(Instant::now() < deadline, "the gateway does not end: {}", self.stderr());
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    /// The same, with everything that it wrote to stderr.
+    pub fn stop_and_hear(mut self) -> (ExitStatus, String) {
+        let (listener, said) = (self.listener.take(), Arc::clone(&self.stderr));
+        let status = self.stop();
+        listener.map(std::thread::JoinHandle::join);
+        let said = said.lock().expect("stderr").clone();
+        (status, said)
     }
 
     /// `kill -9`, then waits.

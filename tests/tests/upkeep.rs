@@ -180,12 +180,8 @@ fn a_stop_cancels_what_runs_and_leaves_nothing_behind() {
 
 /// Stops the gateway; true when it ended well, with what it had said.
 fn stopped(gateway: Gateway) -> (bool, String) {
-    let log = gateway.log();
-    let well = gateway.stop().success();
-    // The pipe is read on a thread of its own.
-    std::thread::sleep(Duration::from_millis(100));
-    let said = log.lock().unwrap().clone();
-    (well, said)
+    let (status, said) = gateway.stop_and_hear();
+    (status.success(), said)
 }
 
 #[test]
