@@ -303,4 +303,9 @@ fn an_engine_is_told_of_with_everything_that_is_known() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert_eq!(client.get("/api/engines/nobody").status, 404);
+    let inspected = setup.cli(&["plugins", "inspect", "recorder"]);
+    assert_eq!(inspected.code, Some(0), "{inspected:?}");
+    for line in ["engine recorder: ready, serves", "commitTurn", "waiting    s: 1 turn(s)"] {
+        assert!(inspected.stdout.contains(line), "{line}: {inspected:?}");
+    }
 }

@@ -14,6 +14,7 @@ mod doctor;
 mod door;
 mod error;
 mod gateway;
+mod live;
 mod out;
 mod plugins;
 mod repair;

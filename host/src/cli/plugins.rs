@@ -3,6 +3,7 @@
 use super::args::PluginsCommand;
 use super::context::Context;
 use super::error::{CliError, Verdict};
+use super::live;
 use super::out::{Cell, Out, Tone, short};
 use crate::config::{Config, edit};
 use crate::plugins::{PluginReport, PluginState, RESERVED_ENGINE, Wanted, discover};
@@ -46,7 +47,14 @@ fn wanted(config: &Config) -> Vec<Wanted> {
     let agents = config.agents.values();
     let engines = agents.clone().flat_map(|agent| agent.slots.context_engine.clone());
     let memory = agents.filter_map(|agent| agent.slots.memory.clone()).chain(config.plugins.slots.memory.clone());
-    chain(config).into_iter().chain(engines).map(Wanted::engine).chain(memory.map(Wanted::memory)).collect()
+    let shadow = config.plugins.context_engine_policy.shadow.clone();
+    chain(config)
+        .into_iter()
+        .chain(engines)
+        .chain(shadow)
+        .map(Wanted::engine)
+        .chain(memory.map(Wanted::memory))
+        .collect()
 }
 
 pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, CliError> {
@@ -128,10 +136,17 @@ async fn inspect(context: &Context, what: &str) -> Result<Verdict, CliError> {
         find(&plugins, what)?
     };
     let failed = plugin.get("failure").is_some_and(Value::is_object);
+    let ids: Vec<String> = strings(&plugin, "/manifest/engines").map(str::to_owned).collect();
+    let live = live::engines(context, &ids).await?;
     if context.out.is_json() {
+        let mut plugin = plugin;
+        if let Some(fields) = plugin.as_object_mut().filter(|_| !live.is_empty()) {
+            fields.insert("live".into(), live.into());
+        }
         context.out.document(&plugin);
     } else {
         show(&context.out, &plugin);
+        live.iter().for_each(|engine| live::show(&context.out, engine));
     }
     Ok(if failed { Verdict::Degraded } else { Verdict::Well })
 }
