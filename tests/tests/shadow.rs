@@ -1,6 +1,7 @@
 //! A shadow engine watches the slot: fed and asked like the one that serves, and felt by nobody.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+use engineroom_tests::model::message;
 use engineroom_tests::{Client, MockModel, Setup};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -171,6 +172,41 @@ fn it_may_neither_ask_the_model_nor_rewrite() {
         (Some(2), 1),
         "{session:#}"
     );
+}
+
+#[test]
+fn in_a_tool_loop_of_a_client_it_watches_the_turn_once_when_it_is_answered() {
+    let model = MockModel::start(|request, stream| {
+        let asked = request["messages"].as_array().unwrap().last().unwrap()["role"] == "user";
+        match asked {
+            true => message(
+                stream,
+                json!({"role": "assistant", "content": null, "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]}),
+                "tool_calls",
+            ),
+            false => message(stream, json!({"role": "assistant", "content": "Found."}), "stop"),
+        }
+    });
+    let setup = watched(&json!({})).toml(&model.toml(32_000));
+    let gateway = setup.start();
+    let client = gateway.client();
+    let tools = json!([{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]);
+    let headers = [("x-engineroom-session", "s"), ("x-engineroom-history", "delta")];
+    let ask = |messages: Value| {
+        let body = json!({"model": "m", "messages": messages, "tools": tools});
+        client.post("/v1/chat/completions", &headers, &body)
+    };
+    assert_eq!(ask(json!([{"role": "user", "content": "Where?"}])).status, 200);
+    assert_eq!(ask(json!([{"role": "tool", "tool_call_id": "c1", "content": "here"}])).status, 200);
+    let shadow = told(client, "s", 1)[0]["shadow"].clone();
+    assert_eq!(shadow["outcome"], "compared", "{shadow:#}");
+    let calls = setup.calls();
+    let assembled = calls.of("assemble");
+    assert_eq!(assembled.len(), 1, "{assembled:#?}");
+    assert_eq!((assembled[0]["prompt"]["text"].as_str(), &assembled[0]["tools"]), (Some("Where?"), &json!(["look"])));
+    let taken = calls.wait_for("commit_turn", 1).remove(0);
+    assert_eq!(taken["entries"].as_array().unwrap().len(), 4, "{taken:#}");
 }
 
 #[test]
