@@ -407,3 +407,17 @@ fn an_instance_that_a_run_holds_stays_beyond_the_cap() {
     setup.calls().wait_for("dispose", 2);
     assert_eq!(engine_row(&gateway, "recorder")["instances"], 1);
 }
+
+#[test]
+fn a_command_without_a_gateway_waits_a_moment_for_what_its_engine_does_beside_the_turn() {
+    let setup = recording(&slow(400));
+    let said = setup.cli(&["turn", "--session", "one", "hello"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.stdout.contains("well said"), "{said:?}");
+    assert_eq!(maintained(&setup).len(), 1);
+    assert!(!said.stderr.contains("shutdown"), "{said:?}");
+    let setup = recording(&slow(LONG_MS));
+    let since = Instant::now();
+    assert_eq!(setup.cli(&["turn", "--session", "one", "hello"]).code, Some(0));
+    assert!(since.elapsed() < Duration::from_secs(30), "and no longer");
+}

@@ -12,6 +12,7 @@ use crate::slot::MAIN_AGENT;
 use crate::transcript;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The ground of a command.
 #[derive(Debug)]
@@ -120,6 +121,9 @@ impl Context {
     }
 }
 
+/// How long a command waits, when it has said everything, for what its engine does beside turns.
+const OPTIONAL_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A way to a gateway, and the gateway itself when it is in this process.
 pub(super) struct House<'c> {
     pub(super) door: Door,
@@ -130,6 +134,10 @@ pub(super) struct House<'c> {
 impl House<'_> {
     /// Ends the gateway of this process in good order; a running one goes on.
     pub(super) async fn close(self) {
+        if let Some(gateway) = &self.gateway {
+            // Nobody else does it in a process that ends with its one command.
+            gateway.turns.settle(OPTIONAL_PATIENCE).await;
+        }
         if let Some(gateway) = &self.gateway
             && gateway.shutdown().await.exit_now
         {

@@ -312,6 +312,16 @@ impl Turns {
         self.house.tasks.len()
     }
 
+    /// Waits until no turn runs and no optional work is left, `patience` at most.
+    pub async fn settle(&self, patience: Duration) {
+        let settled = async {
+            while self.running() > 0 || self.maintenance_numbers() != (0, 0) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, settled).await;
+    }
+
     /// Admits nothing more, waits for what runs, and cancels what is left at `patience`. True when everything ended by itself.
     pub async fn drain(&self, patience: Duration) -> bool {
         self.house.drain(patience).await
