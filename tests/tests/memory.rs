@@ -434,3 +434,21 @@ fn uninstalling_the_selected_provider_resets_the_slot() {
     let doctor = away(&["doctor"]);
     assert_eq!(doctor.0, Some(0), "nothing is missing any more: {}", doctor.1);
 }
+
+#[test]
+fn each_agent_has_the_notes_of_its_own_workspace() {
+    let model = MockModel::saying("ok");
+    let setup = with_notes().toml(&model.toml(WINDOW)).toml("[agents.ada]\nworkspace_dir = \"ada\"\n");
+    note(&setup, "MEMORY.md", "- Known to everybody else.\n");
+    let own = setup.path().join("ada/memory");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("MEMORY.md"), "- Known to Ada alone.\n").unwrap();
+    let gateway = setup.start();
+    gateway.client().say("agent:ada:s", "Hi");
+    let of_ada = system(&model);
+    assert!(of_ada.contains("Ada alone") && !of_ada.contains("everybody"), "{of_ada}");
+    gateway.client().say("s", "Hi");
+    let of_main = system(&model);
+    assert!(of_main.contains("everybody") && !of_main.contains("Ada"), "{of_main}");
+    assert_eq!(provider(&gateway)["instances"], 2, "{:#}", provider(&gateway));
+}

@@ -1,6 +1,6 @@
 //! The memory slot: which provider serves an agent, and its guarded calls.
 //!
-//! A provider has an [`EngineCore`] like an engine: a latch, threads of its own, deadlines, counters. What differs is what
+//! A provider has an [`EngineCore`](super::core::EngineCore) like an engine: a latch, threads of its own, deadlines, counters. What differs is what
 //! follows a failure: there is no next candidate, and no turn fails. Whoever asks is told that there is no memory now.
 
 use super::call::frame::GRACE;
