@@ -97,12 +97,20 @@ pub fn select_memory(path: &Path, provider: &str) -> Result<Edited, EditError> {
 }
 
 /// Takes what is gone out of every slot, the agents' too: a chain goes on without it, an empty one becomes `legacy`, the memory
-/// slot becomes "none". What no slot names changes nothing, and no file is made.
+/// slot becomes "none", and nobody watches any more. What no slot names changes nothing, and no file is made.
 pub fn reset_slots(path: &Path, engines: &[String], memory: &[String]) -> Result<Edited, EditError> {
     if !path.exists() {
         return Ok(Edited { path: path.into(), change: String::new(), changed: false, created: false });
     }
     edit(path, |document| {
+        let plugins = document.get_mut("plugins").and_then(Item::as_table_like_mut);
+        let policy = plugins.and_then(|plugins| table_in(plugins, "policy"));
+        if let Some(policy) = policy.and_then(|policy| table_in(policy, "contextEngine")) {
+            let shadow = policy.get("shadow").and_then(Item::as_str).map(str::trim);
+            if shadow.is_some_and(|shadow| engines.iter().any(|gone| gone == shadow)) {
+                policy.remove("shadow");
+            }
+        }
         let mut tables: Vec<&mut dyn TableLike> = Vec::new();
         for (key, item) in document.iter_mut() {
             match key.get() {
@@ -360,6 +368,10 @@ mod tests {
              [agents.a.slots]\ncontextEngine = \"legacy\"\nmemory = \"other\"\n",
         );
         check_reset("plugins.slots.contextEngine = \"w\"\n", &["w"], &[], "plugins.slots.contextEngine = \"legacy\"\n");
+        let policy = "[plugins.policy.contextEngine]\non_failure = \"strict\" # sure\n";
+        check_reset(&format!("{policy}shadow = \"w\"\n"), &["w"], &[], policy);
+        let other = format!("{policy}shadow = \"other\"\n");
+        check_reset(&other, &["w"], &[], &other);
     }
 
     #[test]
