@@ -8,7 +8,7 @@ use super::session::{Session, State, message_of};
 use crate::observe::broken;
 use crate::slot::{MaintainOutput, Replacement, ServiceError, ServiceStatus};
 use crate::transcript::{Ack, Entry, EntryBody, EntryId, Message, OutboxRow, Role, StoreError, Submission, Write};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -141,6 +141,20 @@ fn branch_off(
     // Where an engine stood it still stands; what changed there it learns from its cursor, which is reset.
     for (engine, entry) in seen {
         state.extra.seen.insert(engine, moved(entry));
+    }
+    let ids: Vec<EntryId> = renamed.keys().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let handed: Vec<(String, EntryId)> =
+        state.extra.handed.iter().map(|(engine, entry)| (engine.clone(), *entry)).collect();
+    for (engine, entry) in handed {
+        // What it was given lies wholly before the next entry, whatever that is called now.
+        let Some(last) = ids.partition_point(|id| *id <= entry).checked_sub(1).and_then(|at| ids.get(at)) else {
+            continue;
+        };
+        let entry = moved(*last);
+        state.extra.handed.insert(engine.clone(), entry);
+        if !state.extra.ephemeral {
+            writes.push(Write::HandedOver { engine, session: state.record().row, entry });
+        }
     }
     // A turn that is still to be handed over is handed over as it reads now.
     let generation = state.record().generation;

@@ -6,7 +6,7 @@ use crate::turn::maintenance::{Kind, MaintenanceState, Params};
 use engine_abi::serde::de::IgnoredAny;
 use engine_abi::{
     AssembleRequest, Assembly, Commit, CompactRequest, Compaction, Context, ContextEngine, Entry, Factory, Info,
-    MaintainRequest, Maintained, Result, hooks,
+    MaintainRequest, Maintained, Message, Result, hooks,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -147,4 +147,65 @@ async fn work_for_a_session_that_is_gone_is_skipped() {
     idle(&bench, "gone").await;
     assert_eq!(runs_of("gone").len(), 1, "that of the turn");
     let _: Arc<_> = house;
+}
+
+/// Takes in entries and nothing else, and has the first one rewritten once.
+struct Taker;
+
+static TAKEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[hooks]
+impl ContextEngine for Taker {
+    type Config = IgnoredAny;
+
+    fn create(_: IgnoredAny, _: &Factory) -> Result<Self> {
+        Ok(Taker)
+    }
+
+    fn info(&self) -> Info {
+        Info::new("taker", "Taker")
+    }
+
+    fn ingest(&self, context: &Context, entry: &Entry) -> Result<bool> {
+        TAKEN.lock().unwrap().push(entry.text().to_owned());
+        if context.store().get("first")?.is_none() {
+            context.store().put("first", entry.id().to_string());
+        }
+        Ok(true)
+    }
+
+    fn assemble(&self, _: &Context, request: &AssembleRequest) -> Result<Assembly> {
+        Ok(Assembly::new().keep(request.history().heads()))
+    }
+
+    fn compact(&self, context: &Context, request: &CompactRequest) -> Result<Compaction> {
+        Ok(context.delegate_compaction(request)?)
+    }
+
+    fn maintain(&self, context: &Context, _: &MaintainRequest) -> Result<Maintained> {
+        let first = context.store().get("first")?.unwrap_or_default();
+        let id = String::from_utf8_lossy(&first).parse().unwrap_or(0);
+        Ok(context.rewrite_transcript(&[(id, Message::user("redacted"))])?)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_engine_was_given_before_a_rewrite_it_is_not_given_again() {
+    let taker = || ("taker", RawFactory(engine_abi::factory::<Taker>()), "{}");
+    let bench = Bench::start(Plan { chain: vec!["taker"], engines: vec![taker()], ..Plan::default() }, echo);
+    bench.say("taken", "n0").await;
+    bench.say("taken", "n1").await;
+    bench.settled().await;
+    let texts = |bench: &Bench| {
+        let record = bench.session("taken");
+        let branch = bench.store.branch(record.row, record.head).unwrap();
+        branch.iter().map(|entry| format!("{:?}", entry.body)).filter(|body| body.contains("redacted")).count()
+    };
+    assert_eq!(texts(&bench), 1, "the first message is another one now");
+    let bench = bench.restart(&["taker"], &[taker()]).await;
+    let reply = bench.say("taken", "n2").await;
+    assert_eq!((reply.engine.as_str(), reply.degraded), ("taker", None));
+    bench.settled().await;
+    let taken = TAKEN.lock().unwrap().clone();
+    assert_eq!(taken.len(), 6, "each message once, over the rewrite and the restart: {taken:?}");
 }
