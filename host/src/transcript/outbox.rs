@@ -93,6 +93,9 @@ pub struct AcceptedFacts {
     /// Its provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// Its family.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
     /// Its window, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,

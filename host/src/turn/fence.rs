@@ -39,6 +39,9 @@ impl TurnRun {
             let is_fresh = state.branch().get(self.admitted.first).is_some_and(|entry| entry.parent == 0);
             return (is_fresh && self.idempotency_key.is_some()).then_some("there is no receipt yet");
         }
+        if state.admitted_row(&self.admitted.logical_id).is_none() {
+            return Some("the admission of the current turn is not in the outbox");
+        }
         match state.branch().get(self.admitted.first) {
             None => Some("the admitted entry of the current turn was rewritten or is not on the active branch"),
             Some(entry) if !is_role(entry, Role::User) => Some("the current turn begins with no user message"),

@@ -10,6 +10,7 @@ use crate::slot::{Anchor, CommitInput, SessionFacts};
 use crate::transcript::{
     AcceptedFacts, BlockedReason, Entry, EntryId, OutboxRow, OutboxState, Store, StoreError, cursor,
 };
+use engine_abi::wire::runtime_mode;
 use std::sync::Arc;
 
 /// Most entries of a range.
@@ -88,6 +89,7 @@ impl TurnRun {
             requested: state.extra.model_name.clone().or(info.requested),
             model: Some(info.resolved),
             provider: Some(info.provider),
+            family: info.family,
             window: Some(info.context_window),
             max_output: Some(info.max_output_tokens),
             budget: self.notes.token_budget,
@@ -107,6 +109,13 @@ pub(super) fn replayed(mut session: SessionFacts, accepted: Option<&AcceptedFact
         settings.model_requested = accepted.requested.clone();
         settings.model_resolved = accepted.model.clone();
         settings.model_provider = accepted.provider.clone();
+        settings.model_family = accepted.family.clone();
+        let is_other = accepted.requested.is_some() && accepted.requested != accepted.model;
+        settings.mode = match settings.mode {
+            runtime_mode::NORMAL | runtime_mode::FALLBACK if is_other => runtime_mode::FALLBACK,
+            runtime_mode::NORMAL | runtime_mode::FALLBACK => runtime_mode::NORMAL,
+            other => other,
+        };
         settings.prompt_token_budget = accepted.budget;
         settings.max_output_tokens = accepted.max_output;
     }
