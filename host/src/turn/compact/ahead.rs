@@ -1,6 +1,7 @@
 //! Compaction ahead of need: after a turn, in the queue of optional work, so that no turn waits for it.
 
 use super::Ask;
+use crate::compaction::reason;
 use crate::slot::{DegradedCode, FailureKind, Hook, HookFailure, MaintainOutput};
 use crate::turn::TurnError;
 use crate::turn::hosts::Keeper;
@@ -68,13 +69,18 @@ impl TurnRun {
             return Ok(told(false, "nothing was gained last time, and little came since"));
         }
         let owns = self.lease.engine().info().owns_compaction;
+        let budget = params.token_budget.unwrap_or(tokens);
+        if !owns && tokens <= budget {
+            // A turn that could not wait compacted it meanwhile.
+            return Ok(told(false, reason::BELOW_THRESHOLD));
+        }
         let ask = Ask {
             trigger: trigger::BUDGET,
             force: false,
             target: compaction_target::THRESHOLD,
             attempt: 1,
             max_attempts: 1,
-            budget: params.token_budget.unwrap_or(tokens),
+            budget,
             current: params.current_tokens,
             focus: None,
             may_defer: owns,
