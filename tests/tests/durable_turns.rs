@@ -490,7 +490,7 @@ fn a_turn_that_waits_for_its_client_goes_on_after_a_crash() {
     let setup = Setup::new().recorder(&json!({})).toml(&model.toml(40_000));
     let gateway = setup.start();
     let question = json!({"role": "user", "content": "how cold is it?"});
-    let first = gateway.client().chat(Some("s"), json!([question.clone()]));
+    let first = gateway.client().chat(Some("s"), json!([question]));
     assert_eq!((first.status, first.engine()), (200, Some("recorder")));
     let row = outbox(&gateway, "s").remove(0);
     assert_eq!(row["state"], "admitted", "{row:#}");

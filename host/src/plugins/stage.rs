@@ -25,7 +25,7 @@ pub(super) fn stage(state_dir: &Path, plugin_id: &str, sha256: &str, bytes: &[u8
     private_folder(&root)?;
     private_folder(&folder)?;
     let path = folder.join(format!("lib{plugin_id}.{}", std::env::consts::DLL_EXTENSION));
-    if !is_good(&path, sha256) && !(broken("9.31") && path.exists()) {
+    if !(is_good(&path, sha256) || broken("9.31") && path.exists()) {
         write(&folder, &path, bytes).map_err(|error| {
             StageFailure::new(Cause::CannotStage, format!("cannot write the private copy {}", path.display()))
                 .because(error)

@@ -282,7 +282,7 @@ async fn a_cut_that_was_planned_is_taken_again_while_it_serves() {
     let story = talk(40);
     let first = input(&story);
     let planned = cut(&first).unwrap().unwrap();
-    let mut grown = story.clone();
+    let mut grown = story;
     grown.user("One more question.");
     grown.assistant("One more answer.");
     let again = CompactInput { planned: Some(planned.first_kept), ..input(&grown) };
