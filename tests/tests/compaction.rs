@@ -299,7 +299,7 @@ fn the_estimate_grows_with_everything_that_is_sent() {
             {"role": "user", "content": format!("Thanks. {prompt}")},
         ])
     };
-    let mut estimate = |name: &str, conversation: Value| {
+    let estimate = |name: &str, conversation: Value| {
         assert_eq!(client.chat(Some(name), conversation).status, 200);
         precheck(client, name)["estimatedPromptTokens"].as_u64().unwrap()
     };
