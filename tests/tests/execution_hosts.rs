@@ -5,7 +5,7 @@
 use engineroom_tests::thread::{call, message};
 use engineroom_tests::{Answer, Gateway, Setup, ThreadServer};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A window in which nothing has to be compacted.
@@ -372,7 +372,7 @@ fn pids(setup: &Setup) -> Vec<PathBuf> {
     text.lines().map(|pid| PathBuf::from("/proc").join(pid)).collect()
 }
 
-fn runs(process: &PathBuf) -> bool {
+fn runs(process: &Path) -> bool {
     std::fs::read_to_string(process.join("stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
