@@ -174,18 +174,20 @@ fn an_engine_that_fails_under_a_look_stays_in_service_and_what_would_serve_is_sh
 
 #[test]
 fn a_look_lets_an_engine_keep_nothing_and_says_when_that_is_not_enough() {
-    let setup = Setup::new().recorder(&json!({"do": {"assemble": ["must:llm:Hello?"]}}));
-    let model = MockModel::saying("Fine.");
-    let setup = setup.toml(&model.toml(32_000));
-    let gateway = setup.start();
-    let client = gateway.client();
-    client.say("s", "One?");
-    let asked = model.requests().len();
-    let answer = client.get("/api/sessions/s/context");
-    assert_eq!(answer.status, 409, "{answer:?}");
-    assert!(answer.body.contains("take_up"), "{answer:?}");
-    assert_eq!(model.requests().len(), asked, "a look asks no model");
-    assert_eq!(client.get("/api/sessions/s/context?take_up=true").status, 200);
+    for deed in ["must:llm:Hello?", "put:looked={n}"] {
+        let model = MockModel::saying("Fine.");
+        let setup = Setup::new().recorder(&json!({"do": {"assemble": [deed]}})).toml(&model.toml(32_000));
+        let gateway = setup.start();
+        let client = gateway.client();
+        assert_eq!(client.say("s", "One?").engine(), Some("recorder"));
+        let asked = model.requests().len();
+        let answer = client.get("/api/sessions/s/context");
+        assert_eq!(answer.status, 409, "{deed}: {answer:?}");
+        assert!(answer.body.contains("take_up"), "{deed}: {answer:?}");
+        assert_eq!(model.requests().len(), asked, "a look asks no model");
+        assert_eq!(client.get("/api/engines/recorder").json()["state"], "ready", "{deed}");
+        assert_eq!(client.get("/api/sessions/s/context?take_up=true").status, 200, "{deed}");
+    }
 }
 
 #[test]

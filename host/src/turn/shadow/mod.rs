@@ -26,8 +26,7 @@ use super::session::State;
 use crate::config::Config;
 use crate::slot::LEGACY;
 use crate::transcript::{EntryId, OutboxRow, Write};
-use futures_util::FutureExt;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use stats::Stats;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -221,16 +220,9 @@ impl TurnRun {
         })
     }
 
-    /// Has the shadow watch the turn, unless the next one wants the session already.
+    /// Has the shadow watch the turn. One that waits for the lane makes it give way when its turn begins; whoever else wants the
+    /// session does not.
     pub(super) fn start_shadow(&self, turn: Watched) {
-        if self.lane.as_ref().is_none_or(|lane| lane.wanted().now_or_never().is_none()) {
-            self.house.shadows.start(&self.house, turn);
-            return;
-        }
-        if let Some(engine) = &self.house.shadows.engine {
-            let why = json!({"engine": engine, "outcome": "gave_way", "reason": "the next turn wanted the session"});
-            watch::note(&self.house, &turn, why);
-            self.house.shadows.count(engine, |stats| stats.gave_way += 1);
-        }
+        self.house.shadows.start(&self.house, turn);
     }
 }

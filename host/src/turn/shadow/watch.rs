@@ -196,7 +196,7 @@ fn tell(
 }
 
 /// Puts it into the record of the turn, with the next submission of the session.
-pub(super) fn note(house: &House, turn: &Watched, value: Value) {
+fn note(house: &House, turn: &Watched, value: Value) {
     let mut state = turn.session.state();
     let session = state.record().row;
     state.extra.deferred.push(Write::TurnDetail { session, turn_id: turn.turn_id.clone(), name: "shadow", value });
