@@ -149,6 +149,7 @@ pub(super) struct TurnRun {
     pub(super) lease: Lease,
     pub(super) cancel: Cancel,
     /// Held until the turn is settled; `None` for an ephemeral turn.
+    #[expect(dead_code, reason = "held, not read")]
     pub(super) lane: Option<LaneGuard>,
     pub(super) admitted: Admitted,
     pub(super) system: Vec<Value>,
