@@ -386,7 +386,7 @@ fn a_command_past_its_deadline_is_terminated_with_everything_that_it_started() {
     let late = gateway.client().say("s", "hello");
     assert_eq!((late.status, late.json()["error"]["diagnostic"].clone()), (504, json!("CE511")), "{late:?}");
     assert_eq!(pids(&setup).len(), 2);
-    eventually("both processes are gone", || !pids(&setup).iter().any(runs));
+    eventually("both processes are gone", || !pids(&setup).iter().any(|process| runs(process)));
     // The session is free again.
     assert_eq!(gateway.client().say("s", "hello").status, 504);
 }
@@ -409,7 +409,7 @@ fn a_client_that_goes_away_ends_the_command_and_a_stop_ends_it_too() {
         .unwrap();
         eventually("the command runs", || pids(&setup).len() == 2);
     }
-    eventually("the first one is gone", || !pids(&setup).iter().any(runs));
+    eventually("the first one is gone", || !pids(&setup).iter().any(|process| runs(process)));
     // One signal: what does not end in time is cancelled. Two signals: everything ends at once.
     let mut gateway = gateway;
     for signals in 1..=2 {
@@ -419,7 +419,7 @@ fn a_client_that_goes_away_ends_the_command_and_a_stop_ends_it_too() {
         (1..signals).for_each(|_| gateway.signal("TERM"));
         gateway.stop();
         waiting.join().unwrap();
-        eventually("the next command is gone", || !pids(&setup).iter().any(runs));
+        eventually("the next command is gone", || !pids(&setup).iter().any(|process| runs(process)));
         gateway = setup.start();
     }
 }

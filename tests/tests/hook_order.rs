@@ -124,7 +124,9 @@ fn restart_in_the_middle_of_a_turn() {
     let client = engineroom_tests::Client::new(gateway.client().base().strip_prefix("http://").unwrap());
     let asking = std::thread::spawn(move || client.try_say("one", "are you there"));
     setup.calls().wait_for("assemble", 2);
-    while model.requests().len() < 2 {
+    // What was asked is in the store, and the model is thinking.
+    let stored = || gateway.client().get("/api/sessions/one").json()["messages"].as_array().map_or(0, Vec::len);
+    while model.requests().len() < 2 || stored() < 3 {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     gateway.kill();
