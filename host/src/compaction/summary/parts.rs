@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Requests that run at once.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 /// A window below this is too small to summarise in.
 const LEAST_WINDOW: u64 = 1_000;
 /// How often the window is believed to be smaller than it was said to be.
