@@ -53,10 +53,11 @@ impl House {
     pub(super) fn admit(&self, session: &Session, admission: Admission) -> Result<Admitted, TurnError> {
         let mut state = session.state();
         let turn_id = uuid::Uuid::now_v7().to_string();
+        let (branch_at, append_from) = self.place(&state, &admission);
+        refuse_answers_to_nobody(&state, branch_at, &admission.messages[append_from..])?;
         let mut writes = std::mem::take(&mut state.extra.deferred);
         // How far each open turn came is looked up before the branch changes under it.
         let open = open_turns(&state);
-        let (branch_at, append_from) = self.place(&state, &admission);
         let times = admission.times_ms.into_iter().chain(std::iter::repeat(None));
         let new = admission.messages.into_iter().zip(times).skip(append_from);
         let mut heard = subagents::notes_behind(&state, branch_at);
@@ -184,6 +185,20 @@ impl House {
             body: EntryBody::Message(Arc::new(message)),
         }
     }
+}
+
+/// Tool results alone, where no user has said anything yet, would be a turn that no prompt can show whole. That is the client's
+/// to mend; no engine is asked, since the first that showed such a turn would be held to have broken the contract.
+fn refuse_answers_to_nobody(state: &State<'_>, branch_at: EntryId, new: &[Message]) -> Result<(), TurnError> {
+    if new.is_empty() || new.iter().any(|message| message.role != Role::Tool) {
+        return Ok(());
+    }
+    let kept = state.branch().position(branch_at).map_or(0, |at| at + 1);
+    // From the end: one turn back there is a user's message as a rule.
+    if state.entries()[..kept].iter().rev().any(|entry| is_role(entry, Role::User)) {
+        return Ok(());
+    }
+    Err(TurnError::invalid("a tool result answers a call of this conversation, and there is none", "messages"))
 }
 
 /// An admitted row with what there is of its turn.

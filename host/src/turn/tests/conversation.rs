@@ -300,3 +300,25 @@ async fn a_deleted_session_is_gone_and_its_key_begins_anew() {
     assert_eq!(bench.session("s").entries, 2);
     assert_eq!(bench.model.last_prompt().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_results_that_answer_nothing_are_refused_and_the_session_goes_on() {
+    let bench = Bench::ordinary();
+    let results = || json!([{"role": "tool", "tool_call_id": "c", "content": "x"}]);
+    let stored = |history| TurnRequest { history, ..ask("s", results()) };
+    let fleeting = TurnRequest { session_key: None, ..ask("s", results()) };
+    for request in [stored(HistoryMode::Auto), stored(HistoryMode::Full), fleeting] {
+        match bench.turns.run(request).await {
+            Err(TurnError::Invalid { message, param }) => {
+                assert!(message.contains("there is none"), "{message}");
+                assert_eq!(param.as_deref(), Some("messages"));
+            }
+            other => panic!("{:?}", other.map(|_| "answered")),
+        }
+    }
+    assert_eq!(bench.model.calls(), 0, "no engine and no model was asked");
+    bench.say("s", "One?").await;
+    assert_eq!(bench.session("s").entries, 2, "nothing of it was stored");
+    // Behind a user's message it is for the projection to drop.
+    bench.turns.run(stored(HistoryMode::Delta)).await.unwrap();
+}
