@@ -7,6 +7,7 @@ use crate::transcript::{Entry, EntryBody, EntryId, SessionRecord, Store, StoreEr
 use crate::turn::{CompactReport, ContextReport, RepairAction, RepairRequest};
 use axum::Json;
 use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, Method, Uri};
 use serde::Deserialize;
@@ -37,8 +38,22 @@ impl Page {
     }
 }
 
+/// A query, or why it cannot be read.
+type AskedPage = Result<Query<Page>, QueryRejection>;
+
+/// A query that cannot be read is told like any other mistake of a request, not in the framework's bare text.
+fn read_page(asked: AskedPage) -> Result<Page, ApiError> {
+    asked.map(|Query(page)| page).map_err(|rejection| {
+        let text = rejection.body_text();
+        let said = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+        let name = said.split_once(": ").map_or("query", |(name, _)| name);
+        ApiError::invalid(format!("the query cannot be read: {said}"), name)
+    })
+}
+
 /// Sessions, newest use first. `more` is true when there are further ones behind these.
-pub(super) async fn list(State(api): State<Arc<Api>>, page: Query<Page>) -> Result<Json<Value>, ApiError> {
+pub(super) async fn list(State(api): State<Arc<Api>>, page: AskedPage) -> Result<Json<Value>, ApiError> {
+    let page = read_page(page)?;
     let (limit, offset) = (page.limit(), page.offset.unwrap_or(0));
     let mut sessions = read(&api, move |store| store.sessions(limit + 1, offset)).await?;
     let more = sessions.len() > limit;
@@ -51,10 +66,11 @@ pub(super) async fn one(
     State(api): State<Arc<Api>>,
     method: Method,
     uri: Uri,
-    page: Query<Page>,
+    page: AskedPage,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ApiError> {
+    let page = read_page(page)?;
     let rest = uri.path().strip_prefix("/api/sessions/").unwrap_or("");
     let Some((key, op)) = paths::session(rest) else {
         return Err(ApiError::NoRoute { path: uri.path().to_owned() });

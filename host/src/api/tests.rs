@@ -247,3 +247,19 @@ fn reqwest_client() -> reqwest::Client {
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().tls_certs_only([]).build().unwrap()
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_that_cannot_be_read_is_told_in_the_dialect() {
+    let house = house().await;
+    house.say("s", "hello").await;
+    for (path, param) in [
+        ("/api/sessions?limit=many", "limit"),
+        ("/api/sessions/s/turns?limit=-1", "limit"),
+        ("/api/sessions/s/context?take_up=maybe", "take_up"),
+    ] {
+        let (status, body) = house.get(path).await;
+        assert_eq!((status, &body["error"]["code"]), (StatusCode::BAD_REQUEST, &json!("CE701")), "{path}: {body}");
+        assert_eq!(body["error"]["param"], param, "{path}");
+        assert!(body["error"]["message"].as_str().unwrap().starts_with("the query cannot be read: "), "{body}");
+    }
+}
