@@ -123,7 +123,9 @@ fn judge(
         },
         status::UNSUPPORTED => Ok(None),
         status::PANIC => {
-            let reason = format!("it panicked: {}", said(&sink));
+            // The SDK's guard says the word itself.
+            let said = said(&sink);
+            let reason = format!("it panicked: {}", said.strip_prefix("panicked: ").unwrap_or(said));
             Err(frame.failed(hook, FailureKind::Panic, reason))
         }
         _ if frame.cancel.is_cancelled() && !broken("8.26") => {

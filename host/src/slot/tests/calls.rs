@@ -52,6 +52,17 @@ async fn a_guarded_panic_is_told_as_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_panic_that_the_sdk_words_is_said_once() {
+    let panics = |called: &Called<'_>| {
+        called.fail("panicked: out of bounds", 0);
+        status::PANIC
+    };
+    let (bench, _) = serving(Fake::new().on(Hook::Assemble, panics));
+    let failure = assemble(&lease(&bench.slot)).await.unwrap_err();
+    assert_eq!(failure.reason, "it panicked: out of bounds");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_latch_is_read_before_every_call_also_in_the_middle_of_a_segment() {
     let (bench, _) = serving(Fake::new().on(Hook::Bootstrap, |called| called.fail("once", 0)));
     let lease = lease(&bench.slot);
