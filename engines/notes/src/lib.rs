@@ -87,7 +87,7 @@ impl MemoryProvider for Notes {
     }
 
     fn prompt_section(&self, _: &Context, request: &PromptSectionRequest) -> Result<Option<String>> {
-        let notes = folder::list(&self.root)?;
+        let notes = self.notes()?;
         let parts = section::Parts {
             main: &self.main_note(&notes),
             notes: &notes,
@@ -99,7 +99,7 @@ impl MemoryProvider for Notes {
     }
 
     fn search(&self, context: &Context, query: &str, limit: usize) -> Result<Vec<MemoryHit>> {
-        let notes = folder::list(&self.root)?;
+        let notes = self.notes()?;
         let mut known = self.known(context)?;
         known.follow(&notes, context)?;
         let found = known.index.search(query, limit).into_iter();
@@ -113,13 +113,22 @@ impl MemoryProvider for Notes {
         // A writer that panicked has written all or nothing.
         let _one_at_a_time = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         context.check()?;
-        let name = append::append(&self.root, text, SystemTime::now())?;
+        let name = append::append(&self.root, text, SystemTime::now()).map_err(|error| self.at_folder(&error))?;
         tracing::debug!(note = name, "a note was kept");
         Ok(())
     }
 }
 
 impl Notes {
+    fn notes(&self) -> Result<Vec<Listed>> {
+        folder::list(&self.root).map_err(|error| self.at_folder(&error))
+    }
+
+    /// The system's words do not say which folder they are about.
+    fn at_folder(&self, error: &std::io::Error) -> Error {
+        Error::new(format_args!("the notes in {}: {error}", self.root.display()))
+    }
+
     /// Text of the main note, in the folder or else beside it.
     fn main_note(&self, notes: &[Listed]) -> String {
         let inside = notes.iter().find(|note| note.name == section::MAIN).map(|note| note.real.as_path());

@@ -113,3 +113,15 @@ fn searches_at_once_wait_for_each_other() {
         }
     });
 }
+
+#[test]
+fn a_folder_that_cannot_be_used_any_more_is_named() {
+    let bench = Bench::new();
+    let memory = bench.memory("{}");
+    let root = bench.workspace.path().join("memory");
+    fs::write(&root, "a file in the folder's place").unwrap();
+    let failures = [memory.search("tea", 5).unwrap_err(), memory.append("Ada prefers tea").unwrap_err()];
+    for failure in failures {
+        assert!(failure.reason.contains(root.to_str().unwrap()), "{failure}");
+    }
+}
