@@ -183,6 +183,7 @@ fn goes_on_without(hook: &str, mode: &str) {
         _ => "memoryAppend",
     };
     assert_eq!(row["quarantine"]["at"], spelled, "{context}: {row:#}");
+    assert_eq!(row["quarantine"]["serves"], "none", "{context}: no engine stands in for a memory");
     // The call that failed was the last: the latch is read before each.
     assert_eq!(row["hooks"][spelled]["failures"], 1, "{context}: {row:#}");
     let loud = gateway.stderr();

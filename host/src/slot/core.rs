@@ -332,7 +332,11 @@ impl EngineCore {
             causes: failure.causes.clone(),
             when_ms: now_ms(),
             hint,
-            serves: (self.successor)(&self.id),
+            serves: match self.kind() {
+                // The chain of the other slot has nothing to do with it, even where an engine has the same id.
+                Kind::Memory => "none".into(),
+                Kind::Engine => (self.successor)(&self.id),
+            },
         });
     }
 
