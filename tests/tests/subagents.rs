@@ -482,6 +482,19 @@ fn an_engine_that_is_out_when_a_child_ends_is_told_when_it_is_back() {
 }
 
 #[test]
+fn a_child_whose_time_is_over_before_it_starts_is_no_failure_of_the_gateway() {
+    let (model, _) = echo();
+    let setup = Setup::new().recorder(&json!({"slow": {"prepare_subagent_spawn": 200}})).toml(&model.toml(100_000));
+    let gateway = setup.start();
+    let client = gateway.client();
+    client.say(PARENT, "Hello.");
+    let late = spawn(client, PARENT, json!({"task": "x", "budgets": {"timeMs": 50}, "wait": true}));
+    assert!(late.status >= 400, "{late:?}");
+    let message = late.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert_eq!(message, "the subagent was not started: its time was over before it began");
+}
+
+#[test]
 fn a_child_of_another_agent_is_prepared_by_the_engine_that_serves_it() {
     let (model, _) = echo();
     let agents = "[agents.helper]\nworkspace_dir = \"work\"\n[agents.plain.slots]\ncontextEngine = \"legacy\"\n";

@@ -213,7 +213,7 @@ impl Start<'_> {
     /// Makes the child's session, and waits until its task is admitted and on disk.
     async fn start(&self, session: &Arc<Session>, history: Option<History>) -> Result<Spawned, TurnError> {
         if self.child.time_left(now_ms()).0.is_zero() {
-            return Err(TurnError::internal("its time was over before it began"));
+            return Err(TurnError::invalid("its time was over before it began", "budgets.timeMs"));
         }
         if let Some(history) = history {
             let mut writes = Vec::new();
