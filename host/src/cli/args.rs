@@ -336,6 +336,45 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// What every text in `folder` but this one names as a command of the gateway, with the file.
+    fn named_commands(folder: &std::path::Path, found: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                named_commands(&path, found);
+                continue;
+            }
+            if path.ends_with(file!().rsplit_once("src/").map_or("", |(_, own)| own)) {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let named = text.split("`engineroom ").skip(1).filter_map(|rest| rest.split('`').next());
+            found.extend(named.map(|command| (path.display().to_string(), command.to_owned())));
+        }
+    }
+
+    #[test]
+    fn every_command_that_a_hint_or_a_document_names_exists() {
+        let cli = Cli::command();
+        let host = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut named = Vec::new();
+        for folder in [host.join("src"), host.join("../docs"), host.join("../engines")] {
+            named_commands(&folder, &mut named);
+        }
+        assert!(named.len() > 10, "{named:?}");
+        for (file, command) in named {
+            let mut at = &cli;
+            let mut words = command.split(' ');
+            while at.has_subcommands() {
+                let word = words.next().unwrap_or("");
+                if word == "help" {
+                    break;
+                }
+                at = at.find_subcommand(word).unwrap_or_else(|| panic!("{file}: there is no `engineroom {command}`"));
+            }
+        }
+    }
+
     #[test]
     fn common_flags_stand_before_or_behind_the_command() {
         for line in ["engineroom --json --config a.toml doctor", "engineroom doctor --config a.toml --json"] {

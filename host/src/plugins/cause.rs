@@ -238,7 +238,7 @@ causes! {
     BadInfo = "CE293", Contract, "info holds a value that the contract does not know",
         "tell the engine's author";
     SelfTest = "CE294", Contract, "a hook failed in the self-test",
-        "see the hook and the reason; `engineroom plugins check` repeats it";
+        "see the hook and the reason; `engineroom doctor` repeats it while no gateway runs";
     SelfTestDeadline = "CE295", Contract, "a hook did not return in the self-test",
         "see the hook; raise its deadline in plugins.deadlines if it only needs longer";
 }

@@ -101,7 +101,7 @@ impl DegradedCode {
             DegradedCode::EngineRefused => {
                 "see the load stage that refused it with `engineroom doctor`, mend the library, restart"
             }
-            DegradedCode::EngineCrashed => "find the cause, then `engineroom plugins release ID` and restart",
+            DegradedCode::EngineCrashed => "find the cause, mend the library, restart",
             DegradedCode::EngineQuarantined => {
                 "see the reason with `engineroom doctor`, mend the engine, restart the gateway"
             }
