@@ -13,6 +13,7 @@ pub(super) fn print(out: &Out, examination: &Examination) {
     config(out, examination);
     house(out, examination);
     engines(out, examination);
+    memory(out, examination);
     findings(out, &examination.findings);
     let (tone, word) = match examination.verdict {
         Verdict::Well => (Tone::Good, "all is well"),
@@ -138,6 +139,31 @@ fn engines(out: &Out, examination: &Examination) {
     }
 }
 
+fn memory(out: &Out, examination: &Examination) {
+    let lines = memory_lines(examination.slots.get("memory").unwrap_or(&Value::Null));
+    if lines.is_empty() {
+        return;
+    }
+    out.line("");
+    heading(out, "Slot memory");
+    lines.iter().for_each(|line| out.line(line));
+}
+
+/// Which provider each agent has; nothing where nobody selects one.
+fn memory_lines(status: &Value) -> Vec<String> {
+    let agents = status.get("agents").and_then(Value::as_object);
+    let own = agents.into_iter().flatten().map(|(agent, value)| (format!("agent {agent}: "), value));
+    let all: Vec<(String, &Value)> = std::iter::once((String::new(), status)).chain(own).collect();
+    if all.iter().all(|(_, value)| matches!(text(value, "/selected"), "" | "none")) {
+        return Vec::new();
+    }
+    all.iter()
+        .map(|(whose, value)| {
+            format!("{whose}selected {}; serves {}", text(value, "/selected"), text(value, "/effective"))
+        })
+        .collect()
+}
+
 fn engine_row(engine: &Value) -> Vec<Cell> {
     let state = text(engine, "/state");
     let tone = match state {
@@ -195,5 +221,20 @@ fn findings(out: &Out, findings: &[Finding]) {
         if let Some(hint) = &finding.hint {
             out.line(&format!("  hint: {}", short(hint, 2_000)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_memory_slot_is_shown_where_somebody_selects_a_provider() {
+        assert!(memory_lines(&Value::Null).is_empty());
+        assert!(memory_lines(&json!({"selected": "none", "effective": "none", "agents": {}})).is_empty());
+        let status = json!({"selected": "notes", "effective": "notes",
+            "agents": {"quiet": {"selected": "none", "effective": "none"}}});
+        assert_eq!(memory_lines(&status), ["selected notes; serves notes", "agent quiet: selected none; serves none"]);
     }
 }
