@@ -160,8 +160,19 @@ fn message_row(entry: &Value) -> Vec<Cell> {
         moment(entry.get("time_ms").and_then(Value::as_i64).unwrap_or(0)).into(),
         text(entry, "role").into(),
         number(entry, "tokens").to_string().into(),
-        short(text(entry, "text"), TEXT).into(),
+        short(&said(entry), TEXT).into(),
     ]
+}
+
+/// A message's text, or which tools it calls when it says nothing else.
+fn said(entry: &Value) -> String {
+    let calls = entry.pointer("/message/tool_calls").and_then(Value::as_array);
+    let names: Vec<&str> =
+        calls.into_iter().flatten().filter_map(|call| call.pointer("/function/name")?.as_str()).collect();
+    match text(entry, "text") {
+        "" if !names.is_empty() => format!("calls {}", names.join(", ")),
+        text => text.to_owned(),
+    }
 }
 
 async fn reset(out: &Out, house: &House<'_>, key: &str) -> Result<(), CliError> {
@@ -225,4 +236,17 @@ pub(super) fn number(value: &Value, name: &str) -> u64 {
 
 pub(super) fn array<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_only_calls_tools_says_which() {
+        let calls = json!([{"function": {"name": "look"}}, {"function": {"name": "note"}}]);
+        assert_eq!(said(&json!({"text": "", "message": {"tool_calls": calls}})), "calls look, note");
+        assert_eq!(said(&json!({"text": "Let me see.", "message": {"tool_calls": calls}})), "Let me see.");
+        assert_eq!(said(&json!({"text": "", "message": {}})), "");
+    }
 }
