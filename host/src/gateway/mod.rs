@@ -46,8 +46,8 @@ pub enum GatewayError {
     #[error("the transcript cannot be opened")]
     Store(#[source] StoreError),
     /// The model is not configured rightly.
-    #[error("a model cannot be used")]
-    Model(#[source] ModelsError),
+    #[error(transparent)]
+    Model(ModelsError),
     /// The system gives no thread.
     #[error("a thread could not be started: {0}")]
     Thread(String),
@@ -148,4 +148,17 @@ async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
         .spawn(move || drop(sender.send(work())))
         .map_err(|error| GatewayError::Thread(error.to_string()))?;
     receiver.await.map_err(|_| GatewayError::Thread("it ended without a result".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_cannot_be_used_is_said_once() {
+        let source = crate::model::ModelError::Config("base_url is missing".into());
+        let report = GatewayError::Model(ModelsError { agent: None, source }).report();
+        assert_eq!(report.message, "the model cannot be used");
+        assert_eq!(report.causes.len(), 1, "{:?}", report.causes);
+    }
 }
