@@ -208,6 +208,9 @@ fn row(entry: &Entry) -> Value {
 
 /// The last turns, newest first: who served, and why not another.
 async fn turns(api: &Api, key: String, page: &Page) -> Result<Value, ApiError> {
+    if page.before.as_deref().is_some_and(|before| uuid::Uuid::try_parse(before).is_err()) {
+        return Err(ApiError::invalid("before is not the id of a turn", "before"));
+    }
     let found = api.gateway.turns.turns(&key, page.before.clone(), page.limit()).await?;
     Ok(json!({"key": key, "turns": found.turns, "more": found.more}))
 }

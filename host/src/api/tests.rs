@@ -262,4 +262,9 @@ async fn a_query_that_cannot_be_read_is_told_in_the_dialect() {
         assert_eq!(body["error"]["param"], param, "{path}");
         assert!(body["error"]["message"].as_str().unwrap().starts_with("the query cannot be read: "), "{body}");
     }
+    let (status, body) = house.get("/api/sessions/s/turns?before=yesterday").await;
+    assert_eq!((status, &body["error"]["param"]), (StatusCode::BAD_REQUEST, &json!("before")), "{body}");
+    let turns = house.get("/api/sessions/s/turns").await.1;
+    let turn = turns["turns"][0]["turn_id"].as_str().unwrap();
+    assert_eq!(house.get(&format!("/api/sessions/s/turns?before={turn}")).await.0, StatusCode::OK);
 }
