@@ -133,8 +133,8 @@ mod tests {
         let shown = render(&lines);
         assert_eq!(
             shown,
-            "e h\n    session id: \"ID-2\"\n    atMs: \"TIME\"\n    key: \"ID-1-next\"\n\
-             e h\n    session id: \"ID-1\"\n    key: \"ID-2\"\n"
+            "e h\n    session id: \"ID-1\"\n    key: \"ID-2-next\"\n    atMs: \"TIME\"\n\
+             e h\n    session id: \"ID-2\"\n    key: \"ID-1\"\n"
         );
     }
 }

@@ -346,6 +346,15 @@ fn a_thread_that_the_command_knows_is_resumed() {
 }
 
 #[test]
+fn words_that_a_command_dies_of_do_not_hold_the_session_for_ever() {
+    let setup = commanded(&json!({}), "if grep -q BOOM; then exit 3; fi; echo well", "");
+    let gateway = setup.start();
+    assert_eq!(gateway.client().say("s", "BOOM").status, 502);
+    let later: Vec<u16> = (0..5).map(|turn| gateway.client().say("s", &format!("hello {turn}")).status).collect();
+    assert_eq!(later, [502, 502, 502, 200, 200], "what was not answered is said again, but not for ever");
+}
+
+#[test]
 fn a_command_that_fails_says_why_and_what_it_did_not_answer_is_said_again() {
     let script = format!("if [ ! -e ready ]; then cat > /dev/null; echo 'no licence' >&2; exit 7; fi; {WRITES_DOWN}");
     let setup = commanded(&json!({}), &script, "");

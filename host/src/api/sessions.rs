@@ -92,6 +92,9 @@ pub(super) async fn one(
         (SessionOp::Compact, "POST") => {
             let asked = body::optional_object(&headers, body, SMALL_BODY).await?;
             // The contract's own name for it is taken as well.
+            if let Some(unknown) = asked.keys().find(|name| !["focus", "customInstructions"].contains(&name.as_str())) {
+                return Err(ApiError::invalid(format!("there is no \"{unknown}\" here; known is focus"), unknown));
+            }
             let focus = match asked.get("focus").or_else(|| asked.get("customInstructions")) {
                 None | Some(Value::Null) => None,
                 Some(Value::String(focus)) => Some(focus.clone()).filter(|focus| !focus.trim().is_empty()),

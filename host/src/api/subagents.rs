@@ -62,10 +62,17 @@ fn request(fields: &Map<String, Value>) -> Result<SpawnRequest, ApiError> {
         }
         Some(_) => return Err(ApiError::invalid("budgets is not an object", "budgets")),
     };
+    let light_context = flag(fields, "lightContext")?;
+    if light_context && mode == SpawnMode::Fork {
+        return Err(ApiError::invalid(
+            "lightContext leaves a preparation out that only an isolated child can do without",
+            "lightContext",
+        ));
+    }
     Ok(SpawnRequest {
         task: text(fields, "task")?.unwrap_or_default(),
         mode,
-        light_context: flag(fields, "lightContext")?,
+        light_context,
         ttl_ms: number(fields, "ttlMs", "")?,
         agent: text(fields, "agent")?,
         label: text(fields, "label")?,
@@ -127,11 +134,11 @@ mod tests {
 
     #[test]
     fn everything_that_can_be_said_of_a_spawn_is_read() {
-        let asked = read(json!({"task": "look", "mode": "fork", "lightContext": true, "ttlMs": 5, "agent": "a",
+        let asked = read(json!({"task": "look", "mode": "isolated", "lightContext": true, "ttlMs": 5, "agent": "a",
             "label": "l", "system": "s", "model": "m", "wait": true,
             "budgets": {"maxTurns": 1, "maxToolCalls": 2, "maxTokens": 3, "timeMs": 4}}))
         .unwrap();
-        assert_eq!((asked.task.as_str(), asked.mode, asked.ttl_ms), ("look", SpawnMode::Fork, Some(5)));
+        assert_eq!((asked.task.as_str(), asked.mode, asked.ttl_ms), ("look", SpawnMode::Isolated, Some(5)));
         assert!(asked.wait && asked.light_context);
         let bounds =
             SpawnBudgets { max_turns: Some(1), max_tool_calls: Some(2), max_tokens: Some(3), time_ms: Some(4) };
@@ -148,5 +155,7 @@ mod tests {
         assert_eq!(read(json!({"budgets": {"maxTurn": 1}})).unwrap_err(), "budgets.maxTurn");
         assert_eq!(read(json!({"budgets": {"maxTurns": "1"}})).unwrap_err(), "budgets.maxTurns");
         assert_eq!(read(json!({"wait": "yes"})).unwrap_err(), "wait");
+        assert_eq!(read(json!({"task": "x", "mode": "fork", "lightContext": true})).unwrap_err(), "lightContext");
+        assert_eq!(read(json!({"task": "x", "mode": "fork"})).unwrap().mode, SpawnMode::Fork);
     }
 }

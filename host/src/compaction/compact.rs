@@ -156,6 +156,9 @@ pub async fn compact_at(
 ) -> Result<Outcome, CompactionError> {
     let rows = input.view.len();
     let Some(limits) = limits(&input, &cut) else { return Ok(Outcome::Nothing { reason: reason::NO_GAIN }) };
+    if limits.tokens < u64::from(counter.message(&summary_message(""))) + FEWEST_TOKENS {
+        return Ok(Outcome::Nothing { reason: reason::NO_GAIN });
+    }
     let source = Source::of(&input, &cut);
     let mut made = None;
     if summarizer.available() {
@@ -209,6 +212,9 @@ fn limits(input: &CompactInput, cut: &CutPlan) -> Option<Limits> {
     let tokens = (budget(input) / 4).max(64).min(cut.replaced.checked_sub(1)? * 9 / 10);
     (tokens > 0).then_some(Limits { chars: input.max_summary_chars, tokens })
 }
+
+/// With fewer tokens than these beside its preface a summary says nothing that is worth its call.
+const FEWEST_TOKENS: u64 = 16;
 
 /// What is summarised.
 struct Source {

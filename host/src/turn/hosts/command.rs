@@ -18,6 +18,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Earlier words that are said again. When as many turns failed one after the other, the newest words are tried alone: one of
+/// the earlier ones may be what the command dies of, and a session must never be stuck.
+const SAID_AGAIN: usize = 3;
+
 impl TurnRun {
     pub(super) async fn call_command(&mut self, stream: bool) -> Result<Outcome, TurnError> {
         self.take_up_session().await?;
@@ -83,7 +87,11 @@ impl TurnRun {
         let entries = state.entries();
         let from = entries.iter().rposition(|entry| is_role(entry, Role::Assistant)).map_or(0, |at| at + 1);
         let said = entries[from..].iter().filter(|entry| is_role(entry, Role::User));
-        said.filter_map(|entry| message_of(entry).cloned()).collect()
+        let mut said: Vec<_> = said.filter_map(|entry| message_of(entry).cloned()).collect();
+        if said.len() > SAID_AGAIN + 1 {
+            said.drain(..said.len() - 1);
+        }
+        said
     }
 
     /// The command's thread and folder.
