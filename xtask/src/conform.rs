@@ -9,7 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The variable that the host's switches read.
 const BREAK: &str = "ENGINEROOM_BREAK";
-/// Lines that a continuous run breaks each time; which ones rotates by day.
+/// Lines that a continuous run breaks each time; which ones rotates with the day of the commit, so that the same commit is
+/// always checked in the same way.
 const PART: usize = 2;
 /// Longest run of the tests of one binary; a behaviour that is broken may hang.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -40,7 +41,7 @@ pub(crate) fn rows(table: &str) -> Vec<Row> {
     rows
 }
 
-/// `conform`: today's part. `conform LINE…`: these lines. `conform --all`: every line. `--alone` runs only the tests of the
+/// `conform`: the part of the commit's day. `conform LINE…`: these lines. `conform --all`: every line. `--alone` runs only the tests of the
 /// broken line, which shows that they notice, but not that no other does.
 pub(crate) fn conform(args: &[String]) -> Outcome {
     let table = std::fs::read_to_string(root().join("docs/conformance.md")).map_err(|error| error.to_string())?;
@@ -57,7 +58,7 @@ pub(crate) fn conform(args: &[String]) -> Outcome {
     let chosen: Vec<&Row> = match named.is_empty() {
         false => breakable.iter().filter(|row| named.iter().any(|name| **name == row.line)).copied().collect(),
         true if all => breakable.clone(),
-        true => todays_part(&breakable),
+        true => part_of_the_day(&breakable),
     };
     if chosen.len() < named.len() {
         return Err("a line that does not apply, or has no switch in host/src, cannot be broken".into());
@@ -108,10 +109,18 @@ fn switched_lines() -> Result<BTreeSet<String>, String> {
     Ok(lines)
 }
 
-fn todays_part<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
-    let day = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs() / 86_400);
+fn part_of_the_day<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
+    let day = seconds() / 86_400;
     let first = usize::try_from(day).unwrap_or(0).wrapping_mul(PART);
     (first..first + PART.min(rows.len())).map(|place| rows[place % rows.len()]).collect()
+}
+
+/// When the checked commit was made, in seconds since the epoch; without git, now.
+fn seconds() -> u64 {
+    let log = Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()).output();
+    let committed = log.ok().and_then(|output| String::from_utf8_lossy(&output.stdout).trim().parse().ok());
+    committed
+        .unwrap_or_else(|| SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs()))
 }
 
 /// Built test programs by name of their target.
@@ -201,6 +210,6 @@ mod tests {
         let rows =
             rows("| 8.1 | r | `a::b` | |\n| 8.2 | r | `a::b` | |\n| 8.3 | r | `a::b` | |\n| 8.4 | r | `a::b` | |\n");
         let rows: Vec<&Row> = rows.iter().collect();
-        assert_eq!(todays_part(&rows).len(), PART);
+        assert_eq!(part_of_the_day(&rows).len(), PART);
     }
 }

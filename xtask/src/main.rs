@@ -32,7 +32,7 @@ fn main() -> ExitCode {
                  run [ARGS]   build all, put the bundled engine into plugins/, start the gateway (ARGS go to `engineroom gateway`)\n  \
                  test [ARGS]  every test of the workspace (ARGS go to `cargo test`)\n  \
                  lint         rustfmt, clippy and rustdoc, warnings are errors\n  \
-                 conform [LINES]  break lines of docs/conformance.md and see that their tests notice (without LINES: today's part)\n  \
+                 conform [LINES]  break lines of docs/conformance.md and see that their tests notice (without LINES: the part of the commit's day)\n  \
                  smoke        start what `run` starts, hold a conversation with it, stop it\n  \
                  licences     check every dependency's licence"
             );
