@@ -5,7 +5,7 @@ use super::load::{Kind, LoadRequest, MemoryRegistration, RegistrarPort, Registra
 use super::report::{PluginReport, PluginState, StageFailure};
 use super::select::{EngineOutcome, Offer, OutcomeState, select};
 use super::survey::{Item, survey};
-use super::{RESERVED_ENGINE, schema, stage, trust};
+use super::{Manifest, RESERVED_ENGINE, schema, stage, trust};
 use crate::config::Config;
 use crate::observe::broken;
 use crate::worker::{self, ProbeOutcome, ProbeRequest};
@@ -133,6 +133,11 @@ fn deadline(config: &Config, key: &str, default: u64) -> u64 {
     config.plugins.deadlines.get(key).copied().unwrap_or(default)
 }
 
+/// Nothing is said about the plugin's configuration, neither by its author nor by the operator.
+fn bare(config: &Config, manifest: &Manifest) -> bool {
+    manifest.config_schema == serde_json::json!({}) && !config.plugins.entries.contains_key(&manifest.plugin_id)
+}
+
 /// Trust, configuration, stage.
 fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<LoadRequest, StageFailure> {
     let report = &mut item.report;
@@ -152,7 +157,7 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<Load
     Ok(LoadRequest {
         staged,
         door: manifest.door,
-        config_json: if broken("8.2") {
+        config_json: if broken("8.2") && bare(config, &manifest) {
             "null".into()
         } else {
             serde_json::Value::Object(entry.config.clone()).to_string().into()
