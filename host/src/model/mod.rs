@@ -59,6 +59,22 @@ pub struct ModelInfo {
     pub has_llm: bool,
 }
 
+impl ModelInfo {
+    /// What the configuration says of a model behind an endpoint.
+    fn of(config: &ModelConfig, provider: &str) -> ModelInfo {
+        let resolved = config.model.clone().unwrap_or_default();
+        ModelInfo {
+            provider: provider.to_owned(),
+            requested: config.model.clone(),
+            family: family_of(&resolved),
+            resolved,
+            context_window: config.context_window,
+            max_output_tokens: config.max_output_tokens,
+            has_llm: true,
+        }
+    }
+}
+
 /// One call.
 #[derive(Debug, Clone, Default)]
 pub struct ModelRequest {

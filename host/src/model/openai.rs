@@ -3,7 +3,7 @@
 use super::classify::classify_value;
 use super::endpoint::{Endpoint, is_error, is_event_stream};
 use super::events::Events as Incoming;
-use super::{Model, ModelError, ModelInfo, ModelReply, ModelRequest, Phase, family_of};
+use super::{Model, ModelError, ModelInfo, ModelReply, ModelRequest, Phase};
 use crate::config::ModelConfig;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -29,18 +29,9 @@ impl OpenAiModel {
     /// # Errors
     /// [`ModelError::Config`].
     pub fn new(config: &ModelConfig) -> Result<OpenAiModel, ModelError> {
-        let resolved = config.model.clone().unwrap_or_default();
         Ok(OpenAiModel {
             endpoint: Endpoint::new(config)?,
-            info: ModelInfo {
-                provider: "openai".into(),
-                requested: config.model.clone(),
-                family: family_of(&resolved),
-                resolved,
-                context_window: config.context_window,
-                max_output_tokens: config.max_output_tokens,
-                has_llm: true,
-            },
+            info: ModelInfo::of(config, "openai"),
             no_stream_options: AtomicBool::new(false),
         })
     }

@@ -10,7 +10,7 @@ mod ask;
 
 use super::endpoint::{Endpoint, is_event_stream};
 use super::events::Events;
-use super::{Model, ModelError, ModelInfo, ModelReply, ModelRequest, Phase, family_of};
+use super::{Model, ModelError, ModelInfo, ModelReply, ModelRequest, Phase};
 use crate::config::ModelConfig;
 use answer::{Chunks, Step};
 use bytes::Bytes;
@@ -34,19 +34,7 @@ impl ResponsesModel {
     /// # Errors
     /// [`ModelError::Config`].
     pub fn new(config: &ModelConfig) -> Result<ResponsesModel, ModelError> {
-        let resolved = config.model.clone().unwrap_or_default();
-        Ok(ResponsesModel {
-            endpoint: Endpoint::new(config)?,
-            info: ModelInfo {
-                provider: "thread".into(),
-                requested: config.model.clone(),
-                family: family_of(&resolved),
-                resolved,
-                context_window: config.context_window,
-                max_output_tokens: config.max_output_tokens,
-                has_llm: true,
-            },
-        })
+        Ok(ResponsesModel { endpoint: Endpoint::new(config)?, info: ModelInfo::of(config, "thread") })
     }
 
     async fn complete(&self, request: ModelRequest) -> Result<ModelReply, ModelError> {
