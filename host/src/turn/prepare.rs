@@ -97,8 +97,8 @@ impl TurnRun {
         }
         self.open_tools();
         if !engine.has(Hook::Tools) {
-            // The memory section is on its way while earlier turns are handed over and the session is taken up. What tools an engine has is known
-            // only after that.
+            // The memory section is on its way while earlier turns are handed over and the session is taken up. What tools an
+            // engine has is known only after that.
             self.services.memory().begin(&tool_names(self.tools.params(&self.params)));
         }
         let ephemeral = self.session.state().extra.ephemeral;
@@ -206,10 +206,7 @@ impl TurnRun {
     async fn take_up(&mut self, engine: &EngineRef) -> Result<(), Setback> {
         let due = {
             let state = self.session.state();
-            let before = match self.admitted.first {
-                0 => state.last_message(),
-                first => state.message_before(first),
-            };
+            let before = state.before_turn(self.admitted.first);
             before != 0 && state.extra.seen.get(engine.id()).is_none_or(|seen| *seen < before)
         };
         if !due {
@@ -220,11 +217,9 @@ impl TurnRun {
             self.session.state().covered(engine.id(), read);
         }
         // A rewrite may have given everything before the turn new ids.
-        let before = match self.admitted.first {
-            0 => self.session.state().last_message(),
-            first => self.session.state().message_before(first),
-        };
-        self.session.state().extra.seen.insert(engine.id().to_owned(), before);
+        let mut state = self.session.state();
+        let before = state.before_turn(self.admitted.first);
+        state.extra.seen.insert(engine.id().to_owned(), before);
         Ok(())
     }
 

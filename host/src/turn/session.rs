@@ -339,6 +339,11 @@ impl State<'_> {
         self.message_before(EntryId::MAX)
     }
 
+    /// The last message entry before the turn that begins with `first`; of the whole branch when there is none (0).
+    pub(super) fn before_turn(&self, first: EntryId) -> EntryId {
+        if first == 0 { self.last_message() } else { self.message_before(first) }
+    }
+
     /// The message entries of the branch from `first` on.
     pub(super) fn messages_from(&self, first: EntryId) -> Vec<Arc<Entry>> {
         let at = self.entries().partition_point(|entry| entry.id < first);
