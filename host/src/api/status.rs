@@ -15,9 +15,12 @@ use std::sync::Arc;
 /// Most sessions of an engine's backlog that are told one by one.
 const BACKLOG: usize = 100;
 
-/// Alive: it answers.
-pub(super) async fn healthz() -> Json<Value> {
-    Json(json!({"status": "ok"}))
+/// Alive: it answers, and says whether it wants to be restarted when that suits. The status stays 200, since it goes on serving.
+pub(super) async fn healthz(State(api): State<Arc<Api>>) -> Json<Value> {
+    Json(match api.gateway.slot.abandoned_threads().restart {
+        None => json!({"status": "ok"}),
+        Some(reason) => json!({"status": "degraded", "restart": true, "reason": reason}),
+    })
 }
 
 /// Ready: the store answers, and each slot's engine is ready or out, which is settled before the first request is served.
@@ -33,7 +36,11 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Response {
         }
     };
     match problem {
-        None => Json(json!({"status": "ready"})).into_response(),
+        None => match api.gateway.slot.abandoned_threads().restart {
+            None => Json(json!({"status": "ready"})).into_response(),
+            // What is passed over is settled, and somebody serves.
+            Some(reason) => Json(json!({"status": "ready", "restart": true, "reason": reason})).into_response(),
+        },
         Some(reason) => {
             (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "not ready", "reason": reason}))).into_response()
         }
@@ -86,6 +93,7 @@ fn show(status: &SlotStatus, metrics: &Metrics) {
         metrics.set_plugin_failures(&stage, code, number);
     }
     metrics.set_abandoned(status.abandoned);
+    metrics.set_abandoned_live(status.abandoned_threads.live, status.abandoned_threads.restart.is_some());
 }
 
 /// The slot as a whole, and which files in the plugins folder differ from what runs.

@@ -106,6 +106,8 @@ pub struct PluginsConfig {
     pub context_engine_policy: SlotPolicy,
     /// Most instances of one engine that are kept while no turn uses them; one per agent and workspace.
     pub instances_per_engine: usize,
+    /// From so many threads on that never came back from an engine's call, no engine is called in-process.
+    pub abandoned_threads_max: usize,
     /// `[plugins.deadlines]`, keyed by hook name in snake case; ms.
     pub deadlines: BTreeMap<String, u64>,
     /// `[plugins.trust] policy`.
@@ -419,6 +421,7 @@ impl Config {
                 slots: SlotsConfig::default(),
                 context_engine_policy: SlotPolicy { on_failure: OnFailure::Fallback, shadow: None },
                 instances_per_engine: 64,
+                abandoned_threads_max: 64,
                 deadlines: BTreeMap::new(),
                 trust_policy: TrustPolicy::Any,
                 entries: BTreeMap::new(),

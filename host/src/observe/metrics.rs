@@ -79,6 +79,8 @@ pub struct Metrics {
     store: [Counter; 5],
     plugin_failures: Counters<2>,
     abandoned: Gauge,
+    abandoned_live: Gauge,
+    restart_asked: Gauge,
     disk_bytes: Gauge,
     requests: Counters<2>,
     start_seconds: Gauge<f64, AtomicU64>,
@@ -132,6 +134,8 @@ impl Metrics {
             store: Default::default(),
             plugin_failures: Family::default(),
             abandoned: Gauge::default(),
+            abandoned_live: Gauge::default(),
+            restart_asked: Gauge::default(),
             disk_bytes: Gauge::default(),
             requests: Family::default(),
             start_seconds: Gauge::default(),
@@ -194,6 +198,8 @@ impl Metrics {
             "Calls of engines that never came back, each with its thread",
             self.abandoned.clone(),
         );
+        r.register("abandoned_threads_live", "Threads that are inside of such a call now", self.abandoned_live.clone());
+        r.register("restart_asked", "1 when these are so many that a restart is due", self.restart_asked.clone());
         r.register_with_unit("store_disk", "Size of the store", Unit::Bytes, self.disk_bytes.clone());
         r.register("http_requests", "Requests, by route and status", self.requests.clone());
         r.register_with_unit("start", "Time from start to ready", Unit::Seconds, self.start_seconds.clone());
@@ -335,6 +341,12 @@ impl Metrics {
     /// Calls of engines that never came back, in all.
     pub fn set_abandoned(&self, number: usize) {
         self.abandoned.set(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    /// Threads that are inside of such calls now, and whether they are too many.
+    pub fn set_abandoned_live(&self, threads: usize, too_many: bool) {
+        self.abandoned_live.set(i64::try_from(threads).unwrap_or(i64::MAX));
+        self.restart_asked.set(i64::from(too_many));
     }
 
     /// Size of the store.

@@ -1,5 +1,6 @@
 //! One registered engine: its latch, its threads, its instances, its counters. Everything about a failure ends here.
 
+use super::abandoned::{Abandoned, ENGINE_MAX};
 use super::call::frame::Frame;
 use super::call::guarded::Limits;
 use super::call::host_table::HostTable;
@@ -101,6 +102,8 @@ pub(crate) struct Registered {
     pub(crate) core: bool,
     /// Most instances that stay.
     pub(crate) instances: usize,
+    /// The process's count of threads that were given up.
+    pub(crate) abandoned: Arc<Abandoned>,
 }
 
 /// Says which engine serves instead of one that is out.
@@ -120,6 +123,7 @@ pub(crate) struct EngineCore {
     pub(crate) latch: Latch,
     pub(crate) stats: EngineStats,
     pub(crate) pool: Pool,
+    abandoned: Arc<Abandoned>,
     pub(crate) absent: Arc<AtomicU32>,
     pub(crate) closing: AtomicBool,
     first: OnceLock<Arc<Instance>>,
@@ -142,6 +146,7 @@ impl EngineCore {
         let deadlines = deadlines.clone();
         Arc::new(EngineCore {
             pool: Pool::new(&registered.id),
+            abandoned: registered.abandoned,
             // Ids of providers are a namespace of their own, and a colon is in no id.
             store_name: match registered.factory.kind() {
                 Kind::Engine => registered.id.clone(),
@@ -345,6 +350,7 @@ impl EngineCore {
         self.stats.abandoned.fetch_add(1, Ordering::Relaxed);
         self.stats.abandoned_live.fetch_add(1, Ordering::Relaxed);
         self.pool.give_up();
+        self.abandoned.more(1);
         let reason = format!(
             "it did not return within its deadline of {} ms and was abandoned with its thread",
             had.as_millis()
@@ -352,10 +358,25 @@ impl EngineCore {
         self.late(hook, reason, limits)
     }
 
+    /// Why it may not be called although it is not out: too many threads never came back from it, or from all engines.
+    pub(crate) fn spent(&self) -> Option<String> {
+        if self.inline {
+            return None;
+        }
+        let own = || {
+            let reason = format!(
+                "{ENGINE_MAX} of its threads or more are inside of calls that never came back: a restart is due"
+            );
+            self.pool.is_spent().then_some(reason)
+        };
+        self.abandoned.full().or_else(own)
+    }
+
     /// A given-up call has returned after all.
     pub(crate) fn came_back(&self, hook: Hook) {
         self.stats.abandoned_live.fetch_sub(1, Ordering::Relaxed);
         self.pool.came_back();
+        self.abandoned.fewer();
         tracing::warn!(engine = %self.id, hook = %hook, "an abandoned call returned; its result was dropped");
     }
 }

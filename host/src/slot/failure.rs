@@ -31,11 +31,13 @@ pub enum DegradedCode {
     InvalidResult,
     /// A host service that the engine needs failed.
     ServiceError,
+    /// So many calls never came back that no engine is called in-process; a restart is due.
+    ThreadsAbandoned,
 }
 
 impl DegradedCode {
     /// All codes.
-    pub const ALL: [DegradedCode; 11] = [
+    pub const ALL: [DegradedCode; 12] = [
         DegradedCode::EngineMissing,
         DegradedCode::EngineDisabled,
         DegradedCode::EngineRefused,
@@ -47,6 +49,7 @@ impl DegradedCode {
         DegradedCode::Deadline,
         DegradedCode::InvalidResult,
         DegradedCode::ServiceError,
+        DegradedCode::ThreadsAbandoned,
     ];
 
     /// The code as headers and documents spell it.
@@ -63,6 +66,7 @@ impl DegradedCode {
             DegradedCode::Deadline => "deadline",
             DegradedCode::InvalidResult => "invalid-result",
             DegradedCode::ServiceError => "service-error",
+            DegradedCode::ThreadsAbandoned => "threads-abandoned",
         }
     }
 
@@ -117,6 +121,9 @@ impl DegradedCode {
                 "the engine breaks the contract: report it to its author; a restart tries again"
             }
             DegradedCode::ServiceError => "see the service's error with `engineroom doctor`; a restart tries again",
+            DegradedCode::ThreadsAbandoned => {
+                "restart the gateway; give engines that hang `isolation = \"process\"`, or mend them"
+            }
         }
     }
 }

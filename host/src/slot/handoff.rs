@@ -53,6 +53,9 @@ fn submit<T: Send + 'static>(
     if let Some(failure) = core.out(Hook::Factory) {
         return Err(failure);
     }
+    if let Some(reason) = core.spent() {
+        return Err(core.not_made(Hook::Factory, FailureKind::Busy, &reason));
+    }
     if core.closing.load(Ordering::Acquire) && !broken("8.43") {
         return Err(core.not_made(Hook::Factory, FailureKind::Busy, "the gateway is stopping"));
     }

@@ -11,11 +11,12 @@
 //! ```
 //!
 //! - `slot`, `lease`, `registry`, `start`, `status`: which engine serves, and what became of the others.
-//! - `core`, `instance`, `instances`, `pool`, `latch`, `stats`: one registered engine.
+//! - `core`, `instance`, `instances`, `pool`, `latch`, `stats`: one registered engine. `abandoned`: threads that never came back, of all.
 //! - `memory`: the memory slot: its providers are called, guarded and latched like engines.
 //! - `handoff`, `segment`, `call/`: one call, its border and its clock. All `unsafe` of the room is in `call/` and `instance`.
 //! - `check`: what a result must keep to. `selftest`: the same calls in the disposable child.
 
+mod abandoned;
 mod call;
 mod check;
 mod core;
@@ -44,6 +45,7 @@ mod status;
 mod tests;
 mod trace;
 
+pub use abandoned::AbandonedStatus;
 pub use call::border::exit_now;
 pub use engine::{EngineInfo, EngineRef, HostRequirement, Operation};
 pub use facts::*;

@@ -1,6 +1,7 @@
 //! The threads of one engine: few, named, with 8 MiB of stack, and never ending, since the thread-local destructors of a
 //! library must not run.
 
+use super::abandoned::ENGINE_MAX;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,8 +10,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) const STACK: usize = 8 * 1024 * 1024;
 /// Most threads of one engine, given-up ones aside.
 pub(crate) const THREADS_MAX: usize = 32;
-/// Most given-up threads that are replaced.
-pub(crate) const REPLACED_MAX: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -31,6 +30,7 @@ struct State {
     /// Threads that may take work: all but the given-up ones.
     threads: usize,
     spawned: usize,
+    /// Threads inside of calls that were given up and have not returned.
     given_up: usize,
 }
 
@@ -64,19 +64,23 @@ impl Pool {
     pub(crate) fn give_up(&self) {
         let mut state = self.state();
         state.given_up += 1;
-        if state.given_up <= REPLACED_MAX {
-            state.threads = state.threads.saturating_sub(1);
-            if !state.queue.is_empty() {
-                // Without a thread the waiting work is withdrawn when its time is over.
-                let _ = self.grow(&mut state);
-            }
+        state.threads = state.threads.saturating_sub(1);
+        if !state.queue.is_empty() {
+            // Without a thread the waiting work is withdrawn when its time is over.
+            let _ = self.grow(&mut state);
         }
     }
 
     /// A given-up thread came back from its call and takes work again.
     pub(crate) fn came_back(&self) {
         let mut state = self.state();
+        state.given_up = state.given_up.saturating_sub(1);
         state.threads += 1;
+    }
+
+    /// True when as many threads are given up as may be.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.state().given_up >= ENGINE_MAX
     }
 
     /// Threads that may take work.
@@ -89,7 +93,7 @@ impl Pool {
     }
 
     fn grow(&self, state: &mut State) -> std::io::Result<()> {
-        if state.threads >= THREADS_MAX {
+        if state.threads >= THREADS_MAX || state.threads + state.given_up >= THREADS_MAX + ENGINE_MAX {
             return Ok(());
         }
         let inner = Arc::clone(&self.0);
@@ -162,6 +166,32 @@ mod tests {
         assert_eq!(pool.threads(), THREADS_MAX);
         pool.give_up();
         assert_eq!(pool.threads(), THREADS_MAX, "work was waiting, so the thread was replaced");
+        drop(release);
+    }
+
+    #[test]
+    fn given_up_threads_are_replaced_only_so_often_until_they_come_back() {
+        let pool = Pool::new("stuck");
+        let (release, gate) = mpsc::channel::<()>();
+        let gate = Arc::new(Mutex::new(gate));
+        for _ in 0..THREADS_MAX + ENGINE_MAX + 5 {
+            let gate = Arc::clone(&gate);
+            pool.submit(move || {
+                let _ = gate.lock().unwrap().recv();
+            })
+            .unwrap();
+        }
+        for _ in 0..ENGINE_MAX {
+            assert!(!pool.is_spent());
+            pool.give_up();
+        }
+        assert!(pool.is_spent());
+        assert_eq!(pool.threads(), THREADS_MAX, "each was replaced");
+        pool.give_up();
+        assert_eq!(pool.threads(), THREADS_MAX - 1, "and this one was not");
+        pool.came_back();
+        pool.came_back();
+        assert!(!pool.is_spent());
         drop(release);
     }
 }

@@ -1,6 +1,7 @@
 //! The self-test of an engine in the disposable child: built with its configuration, checked, each hook called once on a
 //! canned conversation, disposed. The calls are the same guarded calls as in the gateway.
 
+use super::abandoned::Abandoned;
 use super::call::host_table::HostTable;
 use super::core::{Deadlines, EngineCore, Factory, Registered};
 use super::engine::EngineRef;
@@ -44,6 +45,7 @@ pub fn selftest(test: &SelfTest<'_>) -> Result<(), StageFailure> {
         host: HostTable::leak(owner, &[], false),
         core: false,
         instances: 1,
+        abandoned: Arc::new(Abandoned::new(usize::MAX)),
     };
     let deadlines = Deadlines::new(test.deadlines, Hook::Compact.default_deadline());
     let core = EngineCore::new(registered, &deadlines, test.state_dir, None, Box::new(|_| "none".into()));

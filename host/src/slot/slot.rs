@@ -1,5 +1,6 @@
 //! The slot: the engines that are known, the chain of each agent, and the one resolver.
 
+use super::abandoned::{Abandoned, AbandonedStatus};
 use super::call::host_table::HostTable;
 use super::core::{Deadlines, EngineCore, Factory, Registered};
 use super::engine::{EngineInfo, EngineRef, not_durable};
@@ -54,6 +55,8 @@ pub struct Slot {
     pub(crate) reports: RwLock<Vec<PluginReport>>,
     /// Threads that the loader has given up.
     pub(crate) abandoned_by_loader: std::sync::atomic::AtomicUsize,
+    /// Threads that were given up and have not come back, the loader's included.
+    pub(crate) abandoned_threads: Arc<Abandoned>,
     me: Weak<Slot>,
     runtime: tokio::runtime::Handle,
 }
@@ -84,6 +87,7 @@ impl Slot {
             tables: Mutex::default(),
             reports: RwLock::default(),
             abandoned_by_loader: std::sync::atomic::AtomicUsize::new(0),
+            abandoned_threads: Arc::new(Abandoned::new(config.plugins.abandoned_threads_max)),
             me: Weak::clone(me),
             runtime,
             config: config.clone(),
@@ -140,6 +144,7 @@ impl Slot {
             host: self.host_table(owner, grants),
             core: inline,
             instances: self.config.plugins.instances_per_engine,
+            abandoned: Arc::clone(&self.abandoned_threads),
         };
         let me = Weak::clone(&self.me);
         let successor =
@@ -265,7 +270,10 @@ impl Slot {
                 (Some(record), _) => {
                     Err((record.later_code(), format!("it failed in {}: {}", record.at, record.reason)))
                 }
-                (None, Some(info)) => Ok((Arc::clone(core), Arc::clone(info))),
+                (None, Some(info)) => match core.spent() {
+                    Some(reason) => Err((DegradedCode::ThreadsAbandoned, reason)),
+                    None => Ok((Arc::clone(core), Arc::clone(info))),
+                },
                 (None, None) => Err((DegradedCode::EngineRefused, "it has no instance yet".into())),
             },
             Some(Known::Disabled { plugin, reason }) => {
@@ -305,6 +313,11 @@ impl Slot {
             Ok(lease) => lease.engine().id().to_owned(),
             Err(_) => "none".to_owned(),
         }
+    }
+
+    /// Threads inside of calls that never came back, and whether a restart is asked for because of them.
+    pub fn abandoned_threads(&self) -> AbandonedStatus {
+        self.abandoned_threads.status()
     }
 
     /// The host that executes an agent's runs.

@@ -54,6 +54,7 @@ impl Slot {
         let registrar: Arc<dyn RegistrarPort> = Arc::new(Registrar(self.weak()));
         let loaded = plugins::load(&self.config, &wanted, &registrar);
         self.abandoned_by_loader.fetch_add(loaded.abandoned, Ordering::Relaxed);
+        self.abandoned_threads.more(loaded.abandoned);
         for registration in &loaded.registrations {
             self.take(registration);
         }

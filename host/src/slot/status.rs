@@ -1,5 +1,6 @@
 //! What `/api/engines`, `doctor` and the metrics show of the slot.
 
+use super::abandoned::AbandonedStatus;
 use super::core::EngineCore;
 use super::engine::{EngineInfo, Operation, durable};
 use super::failure::{DegradedCode, SlotError, UnmetRequirement};
@@ -42,6 +43,8 @@ pub struct SlotStatus {
     pub plugins: Vec<PluginReport>,
     /// Calls that were ever abandoned: when not 0, the process ends without destructors.
     pub abandoned: usize,
+    /// Threads of such calls that have not come back.
+    pub abandoned_threads: AbandonedStatus,
     /// The host that `[model]` selects.
     pub host: ExecutionHost,
     /// Operations that are refused, since the executing host lacks what the engine requires.
@@ -197,6 +200,7 @@ impl Slot {
             memory: self.memory_status(&reports),
             plugins: reports,
             abandoned: self.abandoned(),
+            abandoned_threads: self.abandoned_threads(),
             host: self.host().clone(),
             refused: self.refused(),
         }

@@ -114,6 +114,12 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
             .hint("mend the engines above, or set on_failure = \"fallback\""),
         );
     }
+    if let Some(reason) = text(status, "/abandonedThreads/restart") {
+        findings.push(
+            Finding::new(Level::Failed, "slot", format!("no engine is called in-process any more: {reason}"))
+                .hint("restart the gateway; give engines that hang `isolation = \"process\"`, or mend them"),
+        );
+    }
     let abandoned = status.get("abandoned").and_then(Value::as_u64).unwrap_or(0);
     if abandoned > 0 {
         findings.push(

@@ -214,3 +214,50 @@ fn a_blocking_caller_is_freed_as_well() {
     assert_eq!(failure.kind, FailureKind::Deadline);
     release.send(()).unwrap();
 }
+
+/// A slot with three engines of which each hangs in `assemble` until the sender is dropped, and a cap of two threads.
+fn hanging_three() -> (Bench, mpsc::Sender<()>) {
+    let (release, gate) = mpsc::channel::<()>();
+    let gate = Arc::new(Mutex::new(gate));
+    let bench = bench(&["one", "two", "three"], |config| {
+        config.plugins.abandoned_threads_max = 2;
+        config.plugins.deadlines.insert(Hook::Assemble.key().into(), SHORT);
+    });
+    for id in ["one", "two", "three"] {
+        let gate = Arc::clone(&gate);
+        let hangs = move |_: &Called<'_>| {
+            let _ = gate.lock().unwrap().recv();
+            status::OK
+        };
+        let (_, factory) = Fake { id, ..Fake::new() }.on(Hook::Assemble, hangs).factory();
+        bench.slot.register("plug", id, factory, "{}").unwrap();
+    }
+    bench.slot.start(&none());
+    (bench, release)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn past_the_cap_of_lost_threads_no_engine_is_called_and_legacy_serves_until_they_come_back() {
+    let (bench, release) = hanging_three();
+    for id in ["one", "two"] {
+        assert_eq!(bench.slot.abandoned_threads().restart, None);
+        let lease = lease(&bench.slot);
+        assert_eq!(lease.engine().id(), id);
+        assert!(assemble(&lease).await.is_err());
+    }
+    let status = bench.slot.abandoned_threads();
+    assert_eq!((status.live, status.most), (2, 2));
+    assert!(status.restart.is_some());
+
+    let lease = lease(&bench.slot);
+    assert_eq!(lease.engine().id(), "legacy", "the third is well and is not called all the same");
+    let three = lease.passed().iter().find(|passed| passed.engine == "three").unwrap();
+    assert_eq!(three.code, DegradedCode::ThreadsAbandoned);
+    assert!(three.reason.contains("restart"), "{}", three.reason);
+    assert!(assemble(&lease).await.is_ok(), "the gateway goes on serving");
+    let row = bench.slot.status().engines.into_iter().find(|engine| engine.id == "three").unwrap();
+    assert!(row.quarantine.is_none(), "it is not its fault");
+    drop(release);
+    eventually("the threads come back", || bench.slot.abandoned_threads().live == 0);
+    assert_eq!(super::scene::lease(&bench.slot).engine().id(), "three");
+}
