@@ -7,6 +7,7 @@ mod duration;
 pub mod edit;
 mod error;
 mod given;
+mod limits;
 mod provenance;
 mod read;
 mod settings;
@@ -15,6 +16,7 @@ mod tests;
 mod types;
 
 pub use error::{ConfigError, Place, Problem};
+pub use limits::{LimitsConfig, SandboxMode};
 pub use provenance::{Origin, Source};
 pub use settings::DEADLINE_NAMES;
 pub use types::*;

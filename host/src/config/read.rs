@@ -3,9 +3,10 @@
 use super::error::{Place, Problem};
 use super::given::{Given, Raw, Wrong, nearest};
 use super::settings::{
-    AGENT_KEYS, AGENT_SECTIONS, AGENTS, DEADLINE_NAMES, DEADLINES, ENTRIES, ENTRY_KEYS, GRANTS, LIMIT_KEYS, SETTINGS,
-    SLOT_KEYS, children, is_section, variable,
+    AGENT_KEYS, AGENT_SECTIONS, AGENTS, DEADLINE_NAMES, DEADLINES, ENTRIES, ENTRY_KEYS, GRANTS, SETTINGS, SLOT_KEYS,
+    children, is_section, variable,
 };
+use super::limits::{LIMIT_KEYS, LimitsConfig};
 use super::types::{AgentConfig, Config, EntryConfig, Isolation};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -180,7 +181,10 @@ impl<'a> Reader<'a> {
                     None => continue,
                 },
                 "limits" => match self.table(&dotted, item, key_span) {
-                    Some(inner) => self.limits(&dotted, inner).map(|value| entry.limits = value),
+                    Some(inner) => {
+                        entry.limits = self.limits(&dotted, inner);
+                        Ok(())
+                    }
                     None => continue,
                 },
                 _ => {
@@ -193,34 +197,20 @@ impl<'a> Reader<'a> {
         self.config.plugins.entries.insert(id.to_owned(), entry);
     }
 
-    fn limits(
-        &mut self,
-        path: &str,
-        table: &dyn TableLike,
-    ) -> Result<serde_json::Map<String, serde_json::Value>, Wrong> {
-        let mut out = serde_json::Map::new();
+    fn limits(&mut self, path: &str, table: &dyn TableLike) -> LimitsConfig {
+        let mut limits = LimitsConfig::default();
         for (name, item) in table.iter() {
             let key_span = table.key(name).and_then(toml_edit::Key::span);
-            let given = Given { raw: Raw::Toml(item), base: self.base };
-            let read = match name {
-                "network" => given.boolean().map(serde_json::Value::from),
-                known if LIMIT_KEYS.contains(&known) => given.number::<u64>(1).map(serde_json::Value::from),
-                _ => {
-                    self.unknown_of(path, name, key_span, &LIMIT_KEYS);
-                    continue;
-                }
-            };
-            match read {
-                Ok(value) => {
-                    out.insert(name.to_owned(), value);
-                }
-                Err(wrong) => {
+            match limits.take(name, Given { raw: Raw::Toml(item), base: self.base }) {
+                None => self.unknown_of(path, name, key_span, &LIMIT_KEYS),
+                Some(Ok(())) => {}
+                Some(wrong) => {
                     let place = self.place(item.span().or(key_span));
-                    self.took(&format!("{path}.{name}"), place, Err(wrong));
+                    self.took(&format!("{path}.{name}"), place, wrong);
                 }
             }
         }
-        Ok(out)
+        limits
     }
 
     fn agent(&mut self, path: &str, id: &str, table: &dyn TableLike) {

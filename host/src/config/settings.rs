@@ -173,8 +173,6 @@ pub(super) const AGENTS: &str = "agents";
 
 /// Keys of `[plugins.entries.ID]`.
 pub(super) const ENTRY_KEYS: [&str; 6] = ["enabled", "isolation", "config", "limits", "sha256", "grants"];
-/// Keys of `[plugins.entries.ID.limits]`.
-pub(super) const LIMIT_KEYS: [&str; 4] = ["memory_mb", "cpu_seconds", "open_files", "network"];
 /// Capabilities that an operator can grant.
 pub(super) const GRANTS: [&str; 3] = ["sessions", "memory-append", "llm-model-override"];
 /// Keys of `[agents.ID]`.

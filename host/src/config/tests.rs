@@ -265,7 +265,7 @@ fn entries_and_agents_are_read_whole() {
     let loaded = load_text(
         "[plugins.entries.window]\nisolation = \"in-process\"\ngrants = [\"sessions\"]\n\
          [plugins.entries.window.config]\npin_first_turn = true\nratio = 0.5\nday = 2026-01-02\napi_key = \"k\"\nnested = { a = [1, 2] }\n\
-         [plugins.entries.window.limits]\nmemory_mb = 512\nnetwork = false\n\
+         [plugins.entries.window.limits]\nmemory_mb = 512\nread = [\"models\"]\nsandbox = \"required\"\n\
          [agents.support]\nworkspace_dir = \"w\"\n[agents.support.slots]\ncontextEngine = [\"recall\", \"window\"]\n",
         &[],
         &[],
@@ -278,15 +278,41 @@ fn entries_and_agents_are_read_whole() {
         serde_json::Value::from(entry.config.clone()),
         serde_json::json!({"pin_first_turn": true, "ratio": 0.5, "day": "2026-01-02", "api_key": "k", "nested": {"a": [1, 2]}})
     );
-    assert_eq!(entry.limits["memory_mb"], 512);
+    let limits = LimitsConfig {
+        memory_mb: 512,
+        read: vec![loaded.config.path.with_file_name("models")],
+        sandbox: SandboxMode::Required,
+        ..LimitsConfig::default()
+    };
+    assert_eq!(entry.limits, limits);
+    assert_eq!(entry_limits_default(), (1024, false, SandboxMode::BestEffort));
     let agent = &loaded.config.agents["support"];
     assert_eq!(agent.slots.context_engine, ["recall", "window"]);
     assert_eq!(agent.workspace_dir.as_deref(), Some(loaded.config.path.with_file_name("w").as_path()));
-    assert_eq!(source(&loaded, "agents.support.slots.contextEngine"), "file:16");
+    assert_eq!(source(&loaded, "agents.support.slots.contextEngine"), "file:17");
     let shown = loaded.origins.iter().find(|origin| origin.key == "plugins.entries.window.config").unwrap();
     assert_eq!(shown.value["api_key"], "***");
     let shown = loaded.origins.iter().find(|origin| origin.key == "agents.support.slots.contextEngine").unwrap();
     assert_eq!(shown.value, serde_json::json!(["recall", "window"]));
+}
+
+/// What a worker may use of which nobody says anything.
+fn entry_limits_default() -> (u64, bool, SandboxMode) {
+    let LimitsConfig { memory_mb, network, sandbox, .. } = EntryConfig::default().limits;
+    (memory_mb, network, sandbox)
+}
+
+#[test]
+fn limits_have_least_values_and_no_strangers() {
+    for (line, expected) in [
+        ("memory_mb = 1", "plugins.entries.w.limits.memory_mb must be at least 64, is 1"),
+        ("open_files = \"many\"", "plugins.entries.w.limits.open_files must be a whole number, is a string"),
+        ("sandbox = \"none\"", "must be one of \"best-effort\", \"required\""),
+        ("memory = 512", "unknown key plugins.entries.w.limits.memory"),
+    ] {
+        let error = load_text(&format!("[plugins.entries.w.limits]\n{line}\n"), &[], &[]).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The configuration as the other rooms see it: plain values, defaults filled in, paths absolute.
 
+use super::limits::LimitsConfig;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -177,8 +178,8 @@ pub struct EntryConfig {
     pub isolation: Isolation,
     /// The engine's own configuration.
     pub config: serde_json::Map<String, serde_json::Value>,
-    /// Limits for workers, as written.
-    pub limits: serde_json::Map<String, serde_json::Value>,
+    /// `[plugins.entries.ID.limits]`, for the processes that run the library apart from the gateway.
+    pub limits: LimitsConfig,
     /// Expected SHA-256 of the library, lower-case hex (`sha256 = "…"`).
     pub sha256: Option<String>,
     /// Capabilities that the operator grants (`grants = ["sessions", "memory-append", "llm-model-override"]`).
@@ -191,7 +192,7 @@ impl Default for EntryConfig {
             enabled: true,
             isolation: Isolation::Auto,
             config: serde_json::Map::new(),
-            limits: serde_json::Map::new(),
+            limits: LimitsConfig::default(),
             sha256: None,
             grants: Vec::new(),
         }

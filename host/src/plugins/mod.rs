@@ -29,6 +29,7 @@ mod elf;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod inspect;
+mod isolation;
 mod load;
 mod manifest;
 mod pipeline;
@@ -43,10 +44,11 @@ mod tests;
 mod trust;
 
 pub use cause::{Cause, Stage};
+pub use isolation::{Placement, bundled_are, bundled_known};
 pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration, Wanted};
 pub(crate) use load::{LoadRequest, QuietPort, bring_in};
 pub use manifest::{Door, Manifest, PanicMode, RESERVED_ENGINE};
-pub use pipeline::{LoadResult, check, load};
+pub use pipeline::{Apart, LoadResult, check, load};
 pub(crate) use report::one_line;
 pub use report::{PluginReport, PluginState, StageFailure};
 pub use select::{EngineOutcome, OutcomeState};

@@ -31,10 +31,24 @@ pub struct LoadResult {
     pub registrations: Vec<Registration>,
     /// Memory providers of the loaded libraries that a slot lists.
     pub memory: Vec<MemoryRegistration>,
+    /// What passed its probe and runs in a worker: nothing of it was loaded here, and starting the worker is left to the slot.
+    pub apart: Vec<Apart>,
     /// One per wanted engine and memory provider, in the order of the slots; `legacy` left out.
     pub engines: Vec<EngineOutcome>,
     /// Threads that still run code of a library. Unless 0, the process must end without running exit handlers.
     pub abandoned: usize,
+}
+
+/// A wanted engine or memory provider that runs in a worker.
+#[derive(Debug, Clone)]
+pub struct Apart {
+    /// Which one.
+    pub wanted: Wanted,
+    /// The plugin that offers it.
+    pub plugin_id: String,
+    /// How its worker loads it; `wanted` there is this one alone.
+    #[allow(dead_code, reason = "for the slot that starts workers")]
+    pub(crate) load: LoadRequest,
 }
 
 /// Takes every library that offers something of `wanted` all the way to its registration. Blocks, at most for the
@@ -146,9 +160,9 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<Load
     };
     let default = crate::config::EntryConfig::default();
     let entry = config.plugins.entries.get(&manifest.plugin_id).unwrap_or(&default);
-    let mut notes =
+    let placement =
         report.timed(Stage::Trust, |_| trust::check_entry(config.plugins.trust_policy, &manifest, &library, entry))?;
-    report.notes.append(&mut notes);
+    report.placement = Some(placement);
     report.timed(Stage::Inspect, |_| schema::check_config(&manifest, &entry.config))?;
     let staged = report.timed(Stage::Stage, |_| {
         stage::stage(&config.gateway.state_dir, &manifest.plugin_id, &library.sha256, &library.bytes)
@@ -166,6 +180,7 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<Load
         engines: manifest.engines,
         memory: manifest.memory,
         wanted,
+        limits: entry.limits.clone(),
         deadline_ms: deadline(config, "register", REGISTER_MS),
     })
 }
@@ -222,7 +237,14 @@ fn bring_in_one(
     registrar: &Arc<dyn RegistrarPort>,
     result: &mut LoadResult,
 ) {
-    if !ready.all_failed() {
+    if !ready.all_failed() && report.is_apart() {
+        let good = ready.load.wanted.iter().filter(|wanted| !ready.failed.contains_key(wanted));
+        result.apart.extend(good.map(|wanted| Apart {
+            wanted: wanted.clone(),
+            plugin_id: ready.load.plugin_id.clone(),
+            load: LoadRequest { wanted: vec![wanted.clone()], ..ready.load.clone() },
+        }));
+    } else if !ready.all_failed() {
         let loaded = bring_in(&ready.load, registrar, &|_| ());
         for (stage, time) in loaded.timings {
             report.took(stage, time);

@@ -1,6 +1,7 @@
 //! What the room tells about a file: how far it came, why not further, how long it took.
 
 use super::cause::{Cause, Stage};
+use super::isolation::Placement;
 use super::load::{Kind, Wanted};
 use super::manifest::Manifest;
 use super::read::Seen;
@@ -84,7 +85,7 @@ pub enum PluginState {
         /// Why not: not listed, disabled, denied.
         reason: String,
     },
-    /// In the process; its engines are registered.
+    /// In the process, or handed to a worker; its engines are registered.
     Loaded,
     /// A stage failed.
     Refused,
@@ -111,6 +112,8 @@ pub struct PluginReport {
     pub wanted: bool,
     /// Why it came no further.
     pub failure: Option<StageFailure>,
+    /// Where it runs, as soon as that was decided: for libraries that a slot lists.
+    pub placement: Option<Placement>,
     /// Things worth knowing that stop nothing.
     pub notes: Vec<String>,
     /// Time per stage that ran, in order.
@@ -133,6 +136,7 @@ impl PluginReport {
             state: PluginState::Declared { reason: "not listed by a slot".into() },
             wanted: false,
             failure: None,
+            placement: None,
             notes: Vec::new(),
             timings: Vec::new(),
             seen: None,

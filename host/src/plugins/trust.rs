@@ -12,10 +12,11 @@
 
 use super::cause::Cause;
 use super::discover::{Candidate, Place};
+use super::isolation::{self, Placement};
 use super::manifest::Manifest;
 use super::read::{Facts, Library};
 use super::report::StageFailure;
-use crate::config::{EntryConfig, Isolation, PluginsConfig, TrustPolicy};
+use crate::config::{EntryConfig, PluginsConfig, TrustPolicy};
 use crate::observe::broken;
 use std::path::Path;
 
@@ -114,13 +115,13 @@ fn check_folder(dir: &Path, who: Identity) -> Result<(), StageFailure> {
     }
 }
 
-/// Applies the rules that need the entry: hash, policy, isolation. Gives notes.
+/// Applies the rules that need the entry: hash, policy, isolation. Gives where the library runs.
 pub(super) fn check_entry(
     policy: TrustPolicy,
     manifest: &Manifest,
     library: &Library,
     entry: &EntryConfig,
-) -> Result<Vec<String>, StageFailure> {
+) -> Result<Placement, StageFailure> {
     let id = &manifest.plugin_id;
     let pinned = entry.sha256.as_deref().map(str::to_ascii_lowercase);
     if let Some(pinned) = &pinned
@@ -144,16 +145,12 @@ pub(super) fn check_entry(
             return Err(StageFailure::new(Cause::NotSigned, message));
         }
     }
-    match entry.isolation {
-        Isolation::Process => Err(StageFailure::new(
-            Cause::NoWorker,
-            format!("plugin {id} asks for isolation = \"process\", which is not supported yet"),
-        )),
-        Isolation::Auto if pinned.is_none() => {
-            Ok(vec!["not pinned; runs in the gateway's process, since workers are not supported yet".into()])
-        }
-        Isolation::Auto | Isolation::InProcess => Ok(Vec::new()),
+    let placement = Placement::of(id, &library.sha256, entry);
+    if !isolation::possible(&placement) {
+        let message = format!("plugin {id} asks for isolation = \"process\", which is not supported yet");
+        return Err(StageFailure::new(Cause::NoWorker, message));
     }
+    Ok(placement)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A child that ends well, fails, dies, hangs, and prints.
 
 use super::*;
+use crate::config::LimitsConfig;
 use crate::plugins::fixture::{Bench, Fixture};
 use crate::plugins::{Cause, Door, LoadRequest, Stage, StageFailure, Wanted};
 use std::collections::BTreeMap;
@@ -61,6 +62,7 @@ impl Case {
                 memory: Vec::new(),
                 wanted: vec![Wanted::engine("w")],
                 config_json: self.config.into(),
+                limits: LimitsConfig::default(),
                 deadline_ms: 60_000,
             },
             deadlines: BTreeMap::new(),

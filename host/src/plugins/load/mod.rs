@@ -15,6 +15,7 @@ pub(crate) use quiet::QuietPort;
 use super::cause::{Cause, Stage};
 use super::manifest::Door;
 use super::report::StageFailure;
+use crate::config::LimitsConfig;
 use engine_abi::wire;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -145,6 +146,8 @@ pub(crate) struct LoadRequest {
     /// What a slot lists, out of `engines` and `memory`.
     pub wanted: Vec<Wanted>,
     pub config_json: Arc<str>,
+    /// What a process that is given the library may use; nothing in the gateway's own.
+    pub limits: LimitsConfig,
     /// For each of the three steps.
     pub deadline_ms: u64,
 }

@@ -1,0 +1,115 @@
+//! Where a library runs: in the gateway's own process or in a worker. What the entry says counts; where it says `auto`, the
+//! libraries that came with this program run in-process, and everything else in a worker.
+
+use super::report::PluginReport;
+use crate::config::{EntryConfig, Isolation};
+use serde::Serialize;
+use std::sync::OnceLock;
+
+/// True when a slot can be served by a worker.
+const WORKERS: bool = false;
+/// True when `auto` makes use of that.
+const AUTO_IS_A_WORKER: bool = WORKERS;
+
+/// SHA-256 of the libraries that came with this program.
+static BUNDLED: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Tells which libraries came with this program: their SHA-256, lower-case hex, separated by commas. Counts once, and only for
+/// what is loaded afterwards. A program that does not call it knows none.
+pub fn bundled_are(hashes: &str) {
+    let hashes = hashes.split(',').map(|hash| hash.trim().to_ascii_lowercase());
+    let _ = BUNDLED.set(hashes.filter(|hash| hash.len() == 64).collect());
+}
+
+/// How many bundled libraries this program knows.
+pub fn bundled_known() -> usize {
+    BUNDLED.get().map_or(0, Vec::len)
+}
+
+fn is_bundled(sha256: &str) -> bool {
+    BUNDLED.get().is_some_and(|hashes| hashes.iter().any(|hash| hash == sha256))
+}
+
+/// Where a library runs, and why there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Placement {
+    /// `in-process` or `process`, never `auto`.
+    pub isolation: Isolation,
+    /// True when the library came with this program.
+    pub bundled: bool,
+    /// Why, in a few words; with what to do, where something can be done.
+    pub reason: String,
+}
+
+impl Placement {
+    /// The placement of the library with that hash.
+    pub(super) fn of(plugin_id: &str, sha256: &str, entry: &EntryConfig) -> Placement {
+        Placement::decide(plugin_id, is_bundled(sha256), entry.isolation, AUTO_IS_A_WORKER)
+    }
+
+    fn decide(plugin_id: &str, bundled: bool, asked: Isolation, auto_is_a_worker: bool) -> Placement {
+        let (isolation, reason) = match asked {
+            Isolation::InProcess => (Isolation::InProcess, "the entry says so".to_owned()),
+            Isolation::Process => (Isolation::Process, "the entry says so".to_owned()),
+            Isolation::Auto if bundled => (Isolation::InProcess, "bundled".to_owned()),
+            Isolation::Auto if auto_is_a_worker => (
+                Isolation::Process,
+                format!(
+                    "not bundled; set plugins.entries.{plugin_id}.isolation = \"in-process\" once you trust it like the \
+                     gateway itself"
+                ),
+            ),
+            Isolation::Auto => (Isolation::InProcess, "not bundled".to_owned()),
+        };
+        Placement { isolation, bundled, reason }
+    }
+
+    /// True for a worker.
+    pub fn is_apart(&self) -> bool {
+        self.isolation == Isolation::Process
+    }
+}
+
+impl std::fmt::Display for Placement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let place = if self.is_apart() { "worker" } else { "in-process" };
+        write!(f, "{place} ({})", self.reason)
+    }
+}
+
+/// False when the worker that was asked for does not exist in this program.
+pub(super) fn possible(placement: &Placement) -> bool {
+    WORKERS || !placement.is_apart()
+}
+
+impl PluginReport {
+    /// True when it was decided that the library runs in a worker.
+    pub fn is_apart(&self) -> bool {
+        self.placement.as_ref().is_some_and(Placement::is_apart)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(bundled: bool, asked: Isolation) -> (bool, String) {
+        let placement = Placement::decide("w", bundled, asked, true);
+        (placement.is_apart(), placement.to_string())
+    }
+
+    #[test]
+    fn what_the_entry_says_counts_for_bundled_libraries_too() {
+        for bundled in [true, false] {
+            assert!(!decided(bundled, Isolation::InProcess).0);
+            assert!(decided(bundled, Isolation::Process).0);
+        }
+    }
+
+    #[test]
+    fn auto_trusts_what_came_with_the_program_and_nothing_else() {
+        assert_eq!(decided(true, Isolation::Auto), (false, "in-process (bundled)".into()));
+        let (apart, told) = decided(false, Isolation::Auto);
+        assert!(apart && told.starts_with("worker (not bundled") && told.contains("plugins.entries.w.isolation"), "{told}");
+    }
+}
