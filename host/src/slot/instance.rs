@@ -2,7 +2,9 @@
 #![allow(unsafe_code, reason = "reads the table behind the pointer that a factory gave")]
 
 use super::call::frame::Frame;
-use super::call::guarded::{Limits, Setup, guarded};
+use super::call::guarded::{Limits, Outcome, Setup, guarded};
+use super::call::input::HookInput;
+use super::call::invoke::Local;
 use super::call::sink::Output;
 use super::call::{border, lend, receive};
 use super::core::{EngineCore, Factory};
@@ -11,8 +13,10 @@ use super::facts::SessionFacts;
 use super::failure::{FailureKind, HookFailure};
 use super::hook::Hook;
 use crate::observe::broken;
-use crate::plugins::{RawFactory, RawMemoryFactory};
-use engine_abi::wire::{EngineV1, FactoryContextV1, InstanceV1, MemoryInstanceV1, MemoryProviderV1, Str, host_params};
+use crate::plugins::{Kind, RawFactory, RawMemoryFactory};
+use engine_abi::wire::{
+    CallV1, EngineV1, FactoryContextV1, InstanceV1, MemoryInstanceV1, Str, host_params, status,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -27,10 +31,7 @@ pub(crate) struct InstanceKey {
 
 /// One instance of an engine.
 pub(crate) struct Instance {
-    pub(crate) table: EngineV1,
-    /// The table of a memory provider; of `table` it then has `info` and `dispose` alone.
-    pub(crate) memory: Option<MemoryProviderV1>,
-    pub(crate) pointer: *const u8,
+    pub(crate) backend: Backend,
     pub(crate) info: Arc<EngineInfo>,
     /// Hooks whose pointer is set but that said that they are not there, by bit; shared by all instances of the engine.
     absent: Arc<AtomicU32>,
@@ -39,39 +40,50 @@ pub(crate) struct Instance {
     pub(crate) disposed: AtomicBool,
 }
 
-// SAFETY: the contract: an instance is entered from several threads at once; its pointer is opaque to the host, and its table
-// lives as long as the library, which is never unloaded.
-unsafe impl Send for Instance {}
-// SAFETY: as above.
-unsafe impl Sync for Instance {}
+/// Where an instance lives.
+pub(crate) enum Backend {
+    /// In this process.
+    Local(Local),
+}
+
+impl Backend {
+    /// True when the engine has the hook.
+    fn has(&self, hook: Hook) -> bool {
+        match self {
+            Backend::Local(local) => local.has(hook),
+        }
+    }
+
+    /// Makes one call on this thread.
+    pub(crate) fn invoke(
+        &self,
+        _frame: &Frame,
+        call: &CallV1,
+        facts: &SessionFacts,
+        params: u32,
+        input: &HookInput<'_>,
+    ) -> Outcome {
+        match self {
+            Backend::Local(local) => Outcome::Returned(local.invoke(call, facts, params, input)),
+        }
+    }
+}
 
 impl Instance {
+    /// An instance that no call is inside of.
+    pub(crate) fn new(backend: Backend, info: EngineInfo, absent: Arc<AtomicU32>) -> Instance {
+        Instance {
+            backend,
+            info: Arc::new(info),
+            absent,
+            inside: AtomicUsize::new(0),
+            disposed: AtomicBool::new(false),
+        }
+    }
+
     /// True when the engine has the hook.
     pub(crate) fn has(&self, hook: Hook) -> bool {
-        let table = &self.table;
-        let pointer = match hook {
-            Hook::Factory => true,
-            Hook::Info => table.info.is_some(),
-            Hook::Bootstrap => table.bootstrap.is_some(),
-            Hook::Maintain => table.maintain.is_some(),
-            Hook::Ingest => table.ingest.is_some(),
-            Hook::IngestBatch => table.ingest_batch.is_some(),
-            Hook::AfterTurn => table.after_turn.is_some(),
-            Hook::CommitTurn => table.commit_turn.is_some(),
-            Hook::Assemble => table.assemble.is_some(),
-            Hook::Compact => table.compact.is_some(),
-            Hook::PrepareSubagentSpawn => table.prepare_subagent_spawn.is_some(),
-            Hook::RollbackSubagentSpawn => table.rollback_subagent_spawn.is_some(),
-            Hook::OnSubagentEnded => table.on_subagent_ended.is_some(),
-            Hook::OnSessionEnded => table.on_session_ended.is_some(),
-            Hook::Tools => table.tools.is_some(),
-            Hook::CallTool => table.call_tool.is_some(),
-            Hook::MemoryPrompt => self.memory.is_some_and(|memory| memory.prompt_section.is_some()),
-            Hook::MemorySearch => self.memory.is_some_and(|memory| memory.search.is_some()),
-            Hook::MemoryAppend => self.memory.is_some_and(|memory| memory.append.is_some()),
-            Hook::Dispose => table.dispose.is_some(),
-        };
-        pointer && self.absent.load(Ordering::Relaxed) & (1 << hook.index()) == 0
+        self.backend.has(hook) && self.absent.load(Ordering::Relaxed) & (1 << hook.index()) == 0
     }
 
     /// The hook answered that it is not there.
@@ -84,10 +96,18 @@ impl Instance {
         if self.inside.load(Ordering::Acquire) != 0 || self.disposed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let Some(dispose) = self.table.dispose else { return Ok(()) };
-        let setup =
-            Setup { hook: Hook::Dispose, params: 0, session: Arc::default(), view: None, limits: Limits::cap(cap) };
-        guarded(frame, setup, |call| dispose(self.pointer, call)).map(drop)
+        if !self.backend.has(Hook::Dispose) {
+            return Ok(());
+        }
+        let session = Arc::<SessionFacts>::default();
+        let setup = Setup {
+            hook: Hook::Dispose,
+            params: 0,
+            session: Arc::clone(&session),
+            view: None,
+            limits: Limits::cap(cap),
+        };
+        guarded(frame, setup, |call| self.backend.invoke(frame, call, &session, 0, &HookInput::Dispose)).map(drop)
     }
 }
 
@@ -101,19 +121,26 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
             core.failed(Hook::Factory, FailureKind::Error, reason, vec![error.to_string()])
         })?;
     }
-    let Created { table, memory, pointer } = create(core, key, &state_dir, frame)?;
+    let backend = create(core, key, &state_dir, frame)?;
     let mut problems = Vec::new();
-    let info = match table.info {
-        None => {
+    let info = match backend.has(Hook::Info) {
+        false => {
             problems.push("info() is missing".to_owned());
             EngineInfo::default()
         }
-        Some(info) => {
-            let setup =
-                Setup { hook: Hook::Info, params: 0, session: session(key), view: None, limits: Limits::default() };
-            match guarded(frame, setup, |call| info(pointer, call))?.map(|sink| sink.output) {
+        true => {
+            let session = session(key);
+            let setup = Setup {
+                hook: Hook::Info,
+                params: 0,
+                session: Arc::clone(&session),
+                view: None,
+                limits: Limits::default(),
+            };
+            let ask = |call: &CallV1| backend.invoke(frame, call, &session, 0, &HookInput::Info);
+            match guarded(frame, setup, ask)?.map(|sink| sink.output) {
                 Some(Output::Info(mut info)) => {
-                    if memory.is_some() {
+                    if core.kind() == Kind::Memory {
                         // Of a memory provider only these count, whatever it says beside them.
                         let EngineInfo { id, name, version, .. } = info;
                         info = EngineInfo {
@@ -142,30 +169,21 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
             }
         }
     };
-    let required: &[(&str, bool)] = match &memory {
-        Some(memory) => &[("search()", memory.search.is_some())],
-        None => &[
-            ("ingest()", table.ingest.is_some()),
-            ("assemble()", table.assemble.is_some()),
-            ("compact()", table.compact.is_some()),
-        ],
+    let required: &[(&str, Hook)] = match core.kind() {
+        Kind::Memory => &[("search()", Hook::MemorySearch)],
+        Kind::Engine => {
+            &[("ingest()", Hook::Ingest), ("assemble()", Hook::Assemble), ("compact()", Hook::Compact)]
+        }
     };
-    for &(name, there) in required {
+    for &(name, hook) in required {
+        let there = backend.has(hook);
         let only_first = broken("8.19") && !problems.is_empty();
         if !there && !only_first {
             let name = if broken("8.18") { "a hook" } else { name };
             problems.push(format!("{name} is missing"));
         }
     }
-    let instance = Instance {
-        table,
-        memory,
-        pointer,
-        info: Arc::new(info),
-        absent: Arc::clone(&core.absent),
-        inside: AtomicUsize::new(0),
-        disposed: AtomicBool::new(false),
-    };
+    let instance = Instance::new(backend, info, Arc::clone(&core.absent));
     if problems.is_empty() {
         return Ok(instance);
     }
@@ -180,42 +198,56 @@ fn session(key: &InstanceKey) -> Arc<SessionFacts> {
     Arc::new(SessionFacts { agent: key.agent.clone(), ..SessionFacts::default() })
 }
 
-/// What a factory gave.
-struct Created {
-    table: EngineV1,
-    memory: Option<MemoryProviderV1>,
-    pointer: *const u8,
-}
-
-fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame) -> Result<Created, HookFailure> {
+/// Has the factory make an instance, guarded.
+fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame) -> Result<Backend, HookFailure> {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let (agent_dir, state) = (core.agent_dir(&key.agent).map(|dir| path(&dir)), path(state_dir));
     let workspace = key.workspace.as_deref().filter(|_| !broken("8.1")).map(path);
-    let mut engine = InstanceV1::NONE;
-    let mut memory = MemoryInstanceV1::NONE;
-    // The library may hold on to these only until its factory returns, and this thread waits for that however long it takes.
-    let (engine_out, memory_out) = (&raw mut engine, &raw mut memory);
     let params = lend::has_params(Hook::Factory);
     let setup = Setup { hook: Hook::Factory, params, session: session(key), view: None, limits: Limits::default() };
-    let made = guarded(frame, setup, |call| {
-        let context = FactoryContextV1 {
-            host: call.host,
-            frame: call.frame,
-            engine_id: Str::new(&core.id),
-            config_json: Str::new(&core.config_json),
-            agent_dir: Str::opt(agent_dir.as_deref()),
-            workspace_dir: Str::opt(workspace.as_deref()),
-            state_dir: Str::new(&state),
-            fail: border::FACTORY_FAIL,
-        };
-        match core.factory {
-            Factory::Engine(RawFactory(factory)) => (factory.create)(factory.tag, &raw const context, engine_out),
-            Factory::Memory(RawMemoryFactory(factory)) => (factory.create)(factory.tag, &raw const context, memory_out),
-        }
+    let order = Order { agent_dir: agent_dir.as_deref(), workspace_dir: workspace.as_deref(), state_dir: &state };
+    let mut made = Err("the factory was not called".to_owned());
+    let returned = guarded(frame, setup, |call| {
+        let (status, backend) = call_factory(core, call, &order);
+        made = backend;
+        Outcome::Returned(status)
     })?;
-    if made.is_none() {
+    if returned.is_none() {
         let reason = "the factory says that it is not implemented".to_owned();
         return Err(core.failed(Hook::Factory, FailureKind::Error, reason, Vec::new()));
+    }
+    made.map(Backend::Local).map_err(|bad| core.failed(Hook::Factory, FailureKind::InvalidResult, bad, Vec::new()))
+}
+
+/// What a factory is told of the instance, beside the engine's id and configuration.
+pub(crate) struct Order<'a> {
+    pub(crate) agent_dir: Option<&'a str>,
+    pub(crate) workspace_dir: Option<&'a str>,
+    pub(crate) state_dir: &'a str,
+}
+
+/// Calls the factory of this process. Beside its status: what it made, which counts only when the status is `OK`.
+pub(crate) fn call_factory(core: &EngineCore, call: &CallV1, order: &Order<'_>) -> (u32, Result<Local, String>) {
+    let mut engine = InstanceV1::NONE;
+    let mut memory = MemoryInstanceV1::NONE;
+    let context = FactoryContextV1 {
+        host: call.host,
+        frame: call.frame,
+        engine_id: Str::new(&core.id),
+        config_json: Str::new(&core.config_json),
+        agent_dir: Str::opt(order.agent_dir),
+        workspace_dir: Str::opt(order.workspace_dir),
+        state_dir: Str::new(order.state_dir),
+        fail: border::FACTORY_FAIL,
+    };
+    // The library may hold on to these only until its factory returns, and this thread waits for that however long it takes.
+    let (engine_out, memory_out) = (&raw mut engine, &raw mut memory);
+    let status = match core.factory {
+        Factory::Engine(RawFactory(factory)) => (factory.create)(factory.tag, &raw const context, engine_out),
+        Factory::Memory(RawMemoryFactory(factory)) => (factory.create)(factory.tag, &raw const context, memory_out),
+    };
+    if status != status::OK {
+        return (status, Err("the factory made nothing".into()));
     }
     // SAFETY: a factory that returned OK wrote a table that lives as long as the library; null and misaligned are refused.
     let tables = unsafe {
@@ -226,11 +258,11 @@ fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame)
             }),
         }
     };
-    match tables {
-        Ok((table, None)) => Ok(Created { table, memory: None, pointer: engine.instance }),
-        Ok((table, provider)) => Ok(Created { table, memory: provider, pointer: memory.instance }),
-        Err(bad) => Err(core.failed(Hook::Factory, FailureKind::InvalidResult, bad, Vec::new())),
-    }
+    let made = tables.map(|(table, provider)| {
+        let pointer = if provider.is_some() { memory.instance } else { engine.instance };
+        Local { table, memory: provider, pointer }
+    });
+    (status, made)
 }
 
 const NO_HOOKS: EngineV1 = EngineV1 {

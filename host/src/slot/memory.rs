@@ -4,6 +4,7 @@
 //! follows a failure: there is no next candidate, and no turn fails. Whoever asks is told that there is no memory now.
 
 use super::call::frame::GRACE;
+use super::call::input::HookInput;
 use super::call::sink::Output;
 use super::core::Factory;
 use super::engine::EngineRef;
@@ -20,7 +21,6 @@ use super::stats::HookStatus;
 use super::status::{EngineState, EngineStatus, LibraryStatus, blank, library, of_engine};
 use crate::config::Config;
 use crate::plugins::{EngineOutcome, MemoryRegistration, OutcomeState, PluginReport};
-use engine_abi::wire::{MemoryPromptArgsV1, Str, StrList};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -261,16 +261,10 @@ impl Segment {
     /// A provider's section of the system prompt; `None` when it has nothing to say.
     pub fn memory_prompt(&mut self, args: &MemoryPromptArgs) -> Result<Option<String>, HookFailure> {
         let hook = Hook::MemoryPrompt;
-        let section = self.instance.memory.and_then(|memory| memory.prompt_section);
-        let Some(section) = section.filter(|_| self.has(hook)) else { return Ok(None) };
-        let tools: Vec<Str> = args.available_tools.iter().map(|name| Str::new(name)).collect();
-        let wire = MemoryPromptArgsV1 {
-            available_tools: StrList::new(&tools),
-            citations_mode: args.citations_mode,
-            sandboxed: u32::from(args.sandboxed),
-        };
-        let returned = self.call(hook, None, |instance, call, _, _| section(instance, call, &raw const wire))?;
-        let Some(sink) = returned else { return Ok(None) };
+        if !self.has(hook) {
+            return Ok(None);
+        }
+        let Some(sink) = self.call(None, HookInput::MemoryPrompt(args))? else { return Ok(None) };
         self.succeeded(hook);
         Ok(match sink.output {
             Output::MemoryPrompt(text) => Some(text),
@@ -281,9 +275,7 @@ impl Segment {
     /// A provider's hits, best first. More than `limit` of them break the contract.
     pub fn memory_search(&mut self, query: &str, limit: usize) -> Result<Vec<MemoryHit>, HookFailure> {
         let hook = Hook::MemorySearch;
-        let Some(search) = self.instance.memory.and_then(|memory| memory.search) else { return self.missing(hook) };
-        let returned =
-            self.call(hook, None, |instance, call, _, _| search(instance, call, Str::new(query), limit as u64))?;
+        let returned = self.call(None, HookInput::MemorySearch { query, limit: limit as u64 })?;
         let Some(sink) = returned else { return self.missing(hook) };
         if sink.hits.len() > limit {
             return Err(self.invalid(hook, format!("it gave {} hits, at most {limit} were asked for", sink.hits.len())));
@@ -294,14 +286,7 @@ impl Segment {
 
     /// Has a provider keep `text`; false when it does not keep anything.
     pub fn memory_append(&mut self, text: &str) -> Result<bool, HookFailure> {
-        let hook = Hook::MemoryAppend;
-        let append = self.instance.memory.and_then(|memory| memory.append);
-        let Some(append) = append.filter(|_| self.has(hook)) else { return Ok(false) };
-        let returned = self.call(hook, None, |instance, call, _, _| append(instance, call, Str::new(text)))?;
-        if returned.is_some() {
-            self.succeeded(hook);
-        }
-        Ok(returned.is_some())
+        self.done(HookInput::MemoryAppend { text })
     }
 }
 

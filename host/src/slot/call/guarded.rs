@@ -50,11 +50,17 @@ impl Limits {
 /// What a call that returned well has pushed; `None` when the engine says that it does not have the hook.
 pub(crate) type Returned = Option<Sink>;
 
-/// Makes one call on this thread. `invoke` gets the wire's call and gives the engine's status.
+/// How a call came back.
+pub(crate) enum Outcome {
+    /// With the engine's status.
+    Returned(u32),
+}
+
+/// Makes one call on this thread. `invoke` gets the wire's call.
 pub(crate) fn guarded(
     frame: &Frame,
     setup: Setup,
-    invoke: impl FnOnce(&CallV1) -> u32,
+    invoke: impl FnOnce(&CallV1) -> Outcome,
 ) -> Result<Returned, HookFailure> {
     let core: &EngineCore = &frame.core;
     let hook = setup.hook;
@@ -80,7 +86,7 @@ pub(crate) fn guarded(
     }
     let call = border::call(frame, core.host.pointer());
     let begun = frame.trace.begin(&core.id, hook);
-    let status = frame.enter(|| invoke(&call));
+    let Outcome::Returned(status) = frame.enter(|| invoke(&call));
     let ended = Instant::now();
     let armed = frame.disarm();
     let (sink, tokens) = {

@@ -5,6 +5,8 @@ pub(crate) mod border;
 pub(crate) mod frame;
 pub(crate) mod guarded;
 pub(crate) mod host_table;
+pub(crate) mod input;
+pub(crate) mod invoke;
 pub(crate) mod lend;
 pub(crate) mod receive;
 pub(crate) mod service_tables;
