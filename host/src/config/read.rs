@@ -2,11 +2,11 @@
 
 use super::error::{Place, Problem};
 use super::given::{Given, Raw, Wrong, nearest};
+use super::limits::{LIMIT_KEYS, LimitsConfig};
 use super::settings::{
     AGENT_KEYS, AGENT_SECTIONS, AGENTS, DEADLINE_NAMES, DEADLINES, ENTRIES, ENTRY_KEYS, GRANTS, SETTINGS, SLOT_KEYS,
     children, is_section, variable,
 };
-use super::limits::{LIMIT_KEYS, LimitsConfig};
 use super::types::{AgentConfig, Config, EntryConfig, Isolation};
 use std::collections::BTreeMap;
 use std::ops::Range;

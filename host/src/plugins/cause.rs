@@ -188,6 +188,8 @@ causes! {
         "the library hangs, or is slow: raise plugins.deadlines.probe_ms if it only needs longer";
     ProbeTalk = "CE254", Probe, "the probe's answer cannot be understood",
         "start the gateway again if it was just updated; else report this";
+    NoSandbox = "CE255", Probe, "the sandbox cannot be entered",
+        "`engineroom doctor` says what this system lacks";
 
     CannotOpen = "CE260", Load, "the system's loader refuses the library",
         "install what the library depends on (ldd shows it), or build it again";

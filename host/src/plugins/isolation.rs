@@ -110,6 +110,9 @@ mod tests {
     fn auto_trusts_what_came_with_the_program_and_nothing_else() {
         assert_eq!(decided(true, Isolation::Auto), (false, "in-process (bundled)".into()));
         let (apart, told) = decided(false, Isolation::Auto);
-        assert!(apart && told.starts_with("worker (not bundled") && told.contains("plugins.entries.w.isolation"), "{told}");
+        assert!(
+            apart && told.starts_with("worker (not bundled") && told.contains("plugins.entries.w.isolation"),
+            "{told}"
+        );
     }
 }

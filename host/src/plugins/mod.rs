@@ -13,7 +13,7 @@
 //! | CE210 – CE227 | inspect | the file, its format, its manifest, the configuration |
 //! | CE230 – CE238 | trust | place, owner, mode, links, hash, signature |
 //! | CE240 – CE241 | stage | the private copy |
-//! | CE250 – CE254 | probe | what happened to the child |
+//! | CE250 – CE255 | probe | what happened to the child |
 //! | CE260 – CE263 | load | the system's loader |
 //! | CE264 – CE267 | layout | the entry and the layout of types |
 //! | CE270 – CE275 | register | the library's registration |

@@ -221,6 +221,7 @@ fn probe_all(config: &Config, items: &mut [Item], ready: &mut [Ready]) {
             Ok(outcome) => {
                 report.notes.extend(outcome.notes.into_iter().map(|note| format!("probe: {note}")));
                 ready.fail(outcome.failed);
+                report.sandbox = outcome.sandbox;
             }
             Err(failure) => {
                 let wanted = ready.load.wanted.clone();

@@ -6,6 +6,7 @@ use super::load::{Kind, Wanted};
 use super::manifest::Manifest;
 use super::read::Seen;
 use crate::diagnostic::{Diagnostic, Report};
+use crate::worker::SandboxReport;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -114,6 +115,8 @@ pub struct PluginReport {
     pub failure: Option<StageFailure>,
     /// Where it runs, as soon as that was decided: for libraries that a slot lists.
     pub placement: Option<Placement>,
+    /// What confined its probe, and confines its worker.
+    pub sandbox: Option<SandboxReport>,
     /// Things worth knowing that stop nothing.
     pub notes: Vec<String>,
     /// Time per stage that ran, in order.
@@ -137,6 +140,7 @@ impl PluginReport {
             wanted: false,
             failure: None,
             placement: None,
+            sandbox: None,
             notes: Vec::new(),
             timings: Vec::new(),
             seen: None,

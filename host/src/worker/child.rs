@@ -1,19 +1,17 @@
 //! The child's side: takes one library through all that the gateway would do with it, telling each step before it is taken.
 
 use super::protocol::{Line, ProbeRequest};
+use super::sandbox::{self, Policy, SandboxError};
 use crate::plugins::{
     Cause, MemoryRegistration, QuietPort, RegistrarPort, Registration, Stage, StageFailure, Wanted, bring_in,
 };
-use rustix::process::{Resource, Rlimit};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Largest file that a library may write while it is tried out.
-const MAX_FILE: u64 = 256 * 1024 * 1024;
 
 /// What is tried out.
 #[derive(Debug, Clone, Copy)]
@@ -86,10 +84,6 @@ fn prepare(path: &Path) -> Result<(ProbeRequest, Out), String> {
         return Err(format!("the gateway has version {}, this is {}", request.version, env!("CARGO_PKG_VERSION")));
     }
     die_with_parent(request.parent)?;
-    for (resource, limit) in [(Resource::Core, 0), (Resource::Fsize, MAX_FILE)] {
-        // A hard limit that is lower already serves as well.
-        let _ = rustix::process::setrlimit(resource, Rlimit { current: Some(limit), maximum: Some(limit) });
-    }
     // The lines get a descriptor of their own; what the library prints goes where its complaints go.
     let out = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).map_err(|error| format!("stdout: {error}"))?;
     rustix::stdio::dup2_stdout(std::io::stderr()).map_err(|error| format!("stderr: {error}"))?;
@@ -112,7 +106,27 @@ fn die_with_parent(_: u32) -> Result<(), String> {
     Ok(())
 }
 
+/// No line of the library has run by then.
+fn lock_in(request: &ProbeRequest, out: &Out) -> Result<(), StageFailure> {
+    let keep = vec![out.0.lock().unwrap_or_else(PoisonError::into_inner).as_raw_fd()];
+    let policy = Policy {
+        library: request.load.staged.clone(),
+        state: request.state_dir.clone(),
+        limits: request.load.limits.clone(),
+        keep,
+    };
+    let report = sandbox::enter(&policy).map_err(SandboxError::into_failure)?;
+    out.say(&Line::Sandbox { report });
+    Ok(())
+}
+
 fn try_out(request: &ProbeRequest, out: &Out, selftest: &dyn Fn(&SelfTest<'_>) -> Result<(), StageFailure>) {
+    if let Err(failure) = lock_in(request, out) {
+        for wanted in &request.load.wanted {
+            out.say(&Line::Failed { wanted: wanted.clone(), failure: failure.clone().into() });
+        }
+        return out.say(&Line::Done);
+    }
     let port: Arc<dyn RegistrarPort> = Arc::new(QuietPort);
     let loaded = bring_in(&request.load, &port, &|stage| out.say(&Line::at(stage, None, None)));
     for text in loaded.notes {

@@ -5,11 +5,12 @@
 //! It has a process group of its own, an empty scratch folder, an empty environment and a deadline; it tells its parent
 //! each step before it takes it, so that the parent knows where it died.
 //!
-//! The child does not protect against a library that *wants* to do harm: it runs as the same user.
+//! What it may do while it runs a library is in [`sandbox`].
 
 mod child;
 mod parent;
 mod protocol;
+mod sandbox;
 mod spawner;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub use child::{SelfTest, Subject, run_child};
 pub use parent::{ProbeCommand, use_command};
 pub(crate) use parent::{ProbeOutcome, probe};
 pub(crate) use protocol::ProbeRequest;
+pub use sandbox::{Lack, SandboxReport, support as sandbox_support};
 
 /// First argument that makes the program a probe's child.
 pub const PROBE_ARGUMENT: &str = "__probe";

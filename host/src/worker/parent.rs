@@ -1,6 +1,7 @@
 //! The parent's side: starts the child, listens, and ends it, whatever happens.
 
 use super::protocol::{Line, ProbeRequest};
+use super::sandbox::SandboxReport;
 use super::spawner;
 use crate::plugins::{Cause, Stage, StageFailure, Wanted, one_line};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
@@ -70,6 +71,8 @@ pub(crate) struct ProbeOutcome {
     pub failed: Vec<(Wanted, StageFailure)>,
     /// Things worth knowing.
     pub notes: Vec<String>,
+    /// What confined the library; `None` when it ended before that was told.
+    pub sandbox: Option<SandboxReport>,
 }
 
 /// Tries a library out in a child. `scratch` is an existing folder; what is made in it is removed again.
@@ -94,10 +97,11 @@ pub(crate) fn probe(
     let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
     serde_json::to_writer(file, &request).map_err(|error| failed(error.into()))?;
 
-    let child = start(&path, folder.path()).map_err(failed)?;
+    let child = start(&path, &request.state_dir).map_err(failed)?;
     Probe::new(child, &plugin, deadline).run()
 }
 
+/// `folder`: the only one that the child can write to.
 fn start(request: &Path, folder: &Path) -> std::io::Result<Child> {
     let how = ProbeCommand::current()?;
     let mut command = Command::new(how.program);
@@ -240,6 +244,7 @@ impl<'a> Probe<'a> {
                 Some(failure) => self.outcome.failed.push((wanted, failure)),
                 None => self.confused = Some("a failure with an unknown code".into()),
             },
+            Line::Sandbox { report } => self.outcome.sandbox = Some(report),
             Line::Note { text } => self.outcome.notes.push(text),
             Line::Done => self.done = true,
         }
@@ -390,6 +395,32 @@ mod tests {
         let done = "printf '\\n@engineroom-probe {\"line\":\"done\"}\\n'";
         assert!(conclude(done, Ending::Exit(0)).is_ok());
         assert!(conclude(done, Ending::Late).is_ok());
+    }
+
+    #[test]
+    fn what_a_child_started_ends_with_it() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("pid");
+        // The second process stays in the group, and holds the streams open.
+        let script =
+            format!("sleep 600 & echo $! > {}; printf '\\n@engineroom-probe {{\"line\":\"done\"}}\\n'", file.display());
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let probe = Probe::new(spawner::spawn(command).unwrap(), "w", Duration::from_secs(60));
+        assert!(probe.run().is_ok());
+        let second: i32 = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        // It is in the table until its new parent looks after it.
+        let lives = || std::fs::read_to_string(format!("/proc/{second}/stat")).is_ok_and(|stat| !stat.contains(") Z"));
+        let until = Instant::now() + Duration::from_secs(30);
+        while lives() {
+            assert!(Instant::now() < until, "{second} still lives");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the probe's parent and child say to each other: one request in a file, then lines on the child's standard output.
 
+use super::sandbox::SandboxReport;
 use crate::plugins::{Cause, LoadRequest, Stage, StageFailure, Wanted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub(super) enum Line {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hook: Option<String>,
     },
+    /// What the library is confined by; nothing of it has run yet.
+    Sandbox { report: SandboxReport },
     /// An engine or a memory provider failed, cleanly.
     Failed { wanted: Wanted, failure: Failure },
     /// Something worth knowing.
@@ -90,6 +93,7 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sandbox::Lack;
     use super::*;
 
     fn read_back(line: &Line) -> Line {
@@ -107,6 +111,7 @@ mod tests {
             Line::at(Stage::Contract, Some("w"), Some("assemble")),
             Line::Failed { wanted: Wanted::engine("w"), failure: failure.clone().into() },
             Line::Failed { wanted: Wanted::memory("w"), failure: failure.clone().into() },
+            Line::Sandbox { report: SandboxReport { landlock: 7, seccomp: true, lacks: vec![Lack::Memory] } },
             Line::Note { text: "n".into() },
             Line::Done,
         ] {
