@@ -7,7 +7,7 @@
 use crate::slot::facts::{EntryRef, View};
 use crate::transcript::{Content, Message};
 use engine_abi::wire::{
-    Bytes, EntryList, EntryV1, MemoryHitV1, MessageV1, SessionTargetV1, StorePairV1, Str, ToolCallV1,
+    Bytes, EntryHeadV1, EntryList, EntryV1, MemoryHitV1, MessageV1, SessionTargetV1, StorePairV1, Str, ToolCallV1,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -143,6 +143,18 @@ impl Arena {
             self.made.insert(index, entry);
         }
         Some(entry)
+    }
+
+    /// What was lent of entry number `index` before.
+    pub(crate) fn made(&self, index: usize) -> Option<EntryV1> {
+        self.made.get(&index).copied()
+    }
+
+    /// Lends a body that no view holds, and keeps it alive.
+    pub(crate) fn lend_body(&mut self, index: usize, head: EntryHeadV1, message: &Arc<Message>) -> EntryV1 {
+        let entry = EntryV1 { head, message: self.message(message) };
+        // Two threads may have asked for it at once; the first answer stays the one.
+        *self.made.entry(index).or_insert(entry)
     }
 
     /// Lends entries and keeps their bodies alive.

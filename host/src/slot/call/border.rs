@@ -2,15 +2,15 @@
 //! still change something, checks what it is given while it takes it, and never unwinds.
 #![allow(unsafe_code, reason = "these functions are called by engines with raw pointers")]
 
+use super::ask::Relay;
 use super::frame::{CallState, Frame};
 use super::receive;
-use super::sink::{HITS_MAX, MESSAGES_MAX, Output, RawItem, TOOLS_MAX};
+use super::sink::{HITS_MAX, Output};
 use crate::slot::engine::{EngineInfo, HostRequirement, Operation};
 use crate::slot::facts::*;
 use crate::slot::hook::Hook;
 use crate::slot::services::MemoryHit;
 use engine_abi::wire::*;
-use serde_json::Value;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -104,8 +104,8 @@ pub(crate) const FACTORY_FAIL: extern "C" fn(*const FrameV1, Str, u64) -> u32 = 
 extern "C" fn info(pointer: *const FrameV1, info: *const InfoV1) -> u32 {
     push(pointer, &[Hook::Info], |state| {
         // SAFETY: lent for the duration of this push.
-        let (info, faults) = unsafe { read_info(receive::one(info, "info")?) };
-        state.sink.output = Output::Info(info);
+        let (info, mut faults) = unsafe { read_info(receive::one(info, "info")?) };
+        faults.extend(state.sink.owed(Output::Info(info)).err());
         if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
     })
 }
@@ -143,14 +143,8 @@ unsafe fn read_info(info: &InfoV1) -> (EngineInfo, Vec<receive::Bad>) {
         version: note(&mut faults, version),
         owns_compaction: note(&mut faults, receive::flag(info.owns_compaction, "info.ownsCompaction")),
         background_maintenance: note(&mut faults, background),
-        accepted_host_params: note(
-            &mut faults,
-            known_bits(info.accepted_host_params, host_params::ALL, "acceptedHostParams"),
-        ),
-        transcript_semantics: note(
-            &mut faults,
-            known_bits(info.transcript_semantics, semantics::DURABLE, "transcriptSemantics"),
-        ),
+        accepted_host_params: info.accepted_host_params,
+        transcript_semantics: info.transcript_semantics,
         host_requirements: note(&mut faults, requirements)
             .iter()
             // SAFETY: by the caller's promise.
@@ -170,18 +164,13 @@ unsafe fn read_info(info: &InfoV1) -> (EngineInfo, Vec<receive::Bad>) {
 ///
 /// The texts of `requirement` are lent.
 unsafe fn requirement(requirement: &HostRequirementV1) -> Result<HostRequirement, receive::Bad> {
-    let all = (1u32 << capability::NAMES.len()) - 1;
     Ok(HostRequirement {
         operation: Operation::from_code(requirement.operation)
             .ok_or_else(|| format!("hostRequirements has the unknown operation {}", requirement.operation))?,
-        required_capabilities: known_bits(requirement.required_capabilities, all, "requiredCapabilities")?,
+        required_capabilities: requirement.required_capabilities,
         // SAFETY: by the caller's promise.
         unsupported_message: unsafe { receive::owned(requirement.unsupported_message, "unsupportedMessage")? },
     })
-}
-
-fn known_bits(bits: u32, known: u32, what: &str) -> Result<u32, receive::Bad> {
-    if bits & !known == 0 { Ok(bits) } else { Err(format!("{what} has unknown bits {:#x}", bits & !known)) }
 }
 
 extern "C" fn bootstrap(pointer: *const FrameV1, result: *const BootstrapResultV1) -> u32 {
@@ -195,8 +184,7 @@ extern "C" fn bootstrap(pointer: *const FrameV1, result: *const BootstrapResultV
                 reason: receive::owned(result.reason, "reason")?,
             }
         };
-        state.sink.output = Output::Bootstrap(output);
-        Ok(())
+        state.sink.owed(Output::Bootstrap(output))
     })
 }
 
@@ -212,38 +200,33 @@ extern "C" fn maintain(pointer: *const FrameV1, result: *const MaintainResultV1)
                 reason: receive::owned(result.reason, "reason")?,
             }
         };
-        state.sink.output = Output::Maintain(output);
-        Ok(())
+        state.sink.owed(Output::Maintain(output))
     })
 }
 
 extern "C" fn ingest(pointer: *const FrameV1, result: *const IngestResultV1) -> u32 {
     push(pointer, &[Hook::Ingest, Hook::IngestBatch], |state| {
         // SAFETY: lent for the duration of this push.
-        state.sink.output = Output::Ingest(unsafe { receive::one(result, "the result")? }.ingested_count);
-        Ok(())
+        let count = unsafe { receive::one(result, "the result")? }.ingested_count;
+        state.sink.owed(Output::Ingest(count))
     })
 }
 
 extern "C" fn commit(pointer: *const FrameV1, result: *const CommitResultV1) -> u32 {
     push(pointer, &[Hook::CommitTurn], |state| {
         // SAFETY: lent for the duration of this push.
-        state.sink.output = Output::Commit(unsafe { receive::one(result, "the result")? }.status);
-        Ok(())
+        let status = unsafe { receive::one(result, "the result")? }.status;
+        state.sink.owed(Output::Commit(status))
     })
 }
 
 extern "C" fn spans(pointer: *const FrameV1, spans: *const SpanV1, len: usize) -> u32 {
     push(pointer, &[Hook::Assemble], |state| {
-        // Spans do not overlap, so there are at most as many as entries, and one for the current turn.
         let entries = state.view.as_ref().map_or(0, |(_, len)| *len);
-        if state.sink.items.len().saturating_add(len) > entries + 1 + MESSAGES_MAX {
-            return Err(format!("more spans than the history's {entries} entries"));
-        }
+        state.sink.room_for_spans(len, entries)?;
         // SAFETY: lent for the duration of this push.
         let spans = unsafe { receive::list(spans, len, entries + 1, "the list of spans")? };
-        state.sink.items.extend(spans.iter().map(|span| RawItem::Span(*span)));
-        Ok(())
+        state.sink.spans(spans, entries)
     })
 }
 
@@ -251,13 +234,7 @@ extern "C" fn message(pointer: *const FrameV1, message: *const MessageV1) -> u32
     push(pointer, &[Hook::Assemble], |state| {
         // SAFETY: lent for the duration of this push.
         let message = unsafe { receive::message(receive::one(message, "the message")?)? };
-        state.sink.take(message.weight())?;
-        if state.sink.messages >= MESSAGES_MAX {
-            return Err(format!("more than {MESSAGES_MAX} messages"));
-        }
-        state.sink.messages += 1;
-        state.sink.items.push(RawItem::Message(Arc::new(message)));
-        Ok(())
+        state.sink.message(message)
     })
 }
 
@@ -287,16 +264,15 @@ extern "C" fn assemble(pointer: *const FrameV1, result: *const AssembleResultV1)
                 },
             }
         };
-        state.sink.output = Output::Assemble(output);
-        Ok(())
+        state.sink.owed(Output::Assemble(output))
     })
 }
 
 extern "C" fn compact(pointer: *const FrameV1, result: *const CompactResultV1) -> u32 {
     push(pointer, &[Hook::Compact], |state| {
         // SAFETY: lent for the duration of this push.
-        state.sink.output = Output::Compact(unsafe { compact_output(result)? });
-        Ok(())
+        let output = unsafe { compact_output(result)? };
+        state.sink.owed(Output::Compact(output))
     })
 }
 
@@ -307,11 +283,6 @@ unsafe fn compact_output(result: *const CompactResultV1) -> Result<CompactOutput
     // SAFETY: by the caller's promise.
     unsafe {
         let result = receive::one(result, "the result")?;
-        let details_json = receive::owned(result.details_json, "details")?;
-        if let Some(details) = &details_json {
-            serde_json::from_str::<&serde_json::value::RawValue>(details)
-                .map_err(|error| format!("details is not JSON: {error}"))?;
-        }
         let successor_target = if result.successor_target.is_null() {
             None
         } else {
@@ -332,7 +303,7 @@ unsafe fn compact_output(result: *const CompactResultV1) -> Result<CompactOutput
             first_kept: (result.first_kept_entry_id != 0).then_some(result.first_kept_entry_id),
             tokens_before: receive::number(result.tokens_before),
             tokens_after: receive::number(result.tokens_after),
-            details_json,
+            details_json: receive::owned(result.details_json, "details")?,
             successor_session_id: receive::owned(result.successor_session_id, "sessionId")?,
             successor_target,
         })
@@ -342,8 +313,8 @@ unsafe fn compact_output(result: *const CompactResultV1) -> Result<CompactOutput
 extern "C" fn prepare_subagent(pointer: *const FrameV1, result: *const PrepareSubagentResultV1) -> u32 {
     push(pointer, &[Hook::PrepareSubagentSpawn], |state| {
         // SAFETY: lent for the duration of this push.
-        state.sink.output = Output::PrepareSubagent(unsafe { receive::one(result, "the result")? }.rollback_handle);
-        Ok(())
+        let handle = unsafe { receive::one(result, "the result")? }.rollback_handle;
+        state.sink.owed(Output::PrepareSubagent(handle))
     })
 }
 
@@ -358,24 +329,7 @@ extern "C" fn tool(pointer: *const FrameV1, tool: *const ToolV1) -> u32 {
                 receive::required(tool.parameters_json, "a tool's parameters")?,
             )
         };
-        state.sink.take(name.len() + description.len() + parameters.len())?;
-        let name_byte = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-        if name.is_empty() || name.len() > 64 || !name.bytes().all(name_byte) {
-            return Err(format!("a tool's name is {name:?}, not [a-zA-Z0-9_-]{{1,64}}"));
-        }
-        if state.sink.tools.iter().any(|known| known.name == name) {
-            return Err(format!("the tool {name} was given twice"));
-        }
-        if state.sink.tools.len() >= TOOLS_MAX {
-            return Err(format!("more than {TOOLS_MAX} tools"));
-        }
-        let parameters = match serde_json::from_str(&parameters) {
-            Ok(Value::Object(object)) => Value::Object(object),
-            Ok(_) => return Err(format!("the parameters of tool {name} are no JSON object")),
-            Err(error) => return Err(format!("the parameters of tool {name} are not JSON: {error}")),
-        };
-        state.sink.tools.push(Tool { name, description, parameters });
-        Ok(())
+        state.sink.tool(name, description, &parameters)
     })
 }
 
@@ -389,8 +343,7 @@ extern "C" fn tool_result(pointer: *const FrameV1, result: *const ToolResultV1) 
                 is_error: receive::flag(result.is_error, "isError")?,
             }
         };
-        state.sink.output = Output::Tool(output);
-        Ok(())
+        state.sink.owed(Output::Tool(output))
     })
 }
 
@@ -398,27 +351,20 @@ extern "C" fn memory_prompt(pointer: *const FrameV1, text: Str) -> u32 {
     push(pointer, &[Hook::MemoryPrompt], |state| {
         // SAFETY: lent for the duration of this push.
         let text = unsafe { receive::required(text, "the memory section") }?;
-        state.sink.output = Output::MemoryPrompt(text);
-        Ok(())
+        state.sink.owed(Output::MemoryPrompt(text))
     })
 }
 
 extern "C" fn memory_hits(pointer: *const FrameV1, hits: *const MemoryHitV1, len: usize) -> u32 {
     push(pointer, &[Hook::MemorySearch], |state| {
-        if state.sink.hits.len().saturating_add(len) > HITS_MAX {
-            return Err(format!("more than {HITS_MAX} hits"));
-        }
+        state.sink.room_for_hits(len)?;
         // SAFETY: lent for the duration of this push.
         for hit in unsafe { receive::list(hits, len, HITS_MAX, "the list of hits") }? {
             // SAFETY: as above.
             let (id, text) =
                 unsafe { (receive::required(hit.id, "a hit's id")?, receive::required(hit.text, "a hit's text")?) };
-            state.sink.take(id.len() + text.len())?;
-            if !hit.score.is_finite() {
-                return Err(format!("the score of hit {id:?} is no number"));
-            }
             let time_ms = (hit.time_ms >= 0).then_some(hit.time_ms);
-            state.sink.hits.push(MemoryHit { id, text, score: hit.score, time_ms });
+            state.sink.hit(MemoryHit { id, text, score: hit.score, time_ms })?;
         }
         Ok(())
     })
@@ -433,6 +379,16 @@ extern "C" fn entry(pointer: *const FrameV1, index: usize, out: *mut EntryV1) ->
         if out.is_null() || !out.is_aligned() {
             return status::INVALID;
         }
+        if let Some(relay) = frame.relay() {
+            return match lend_relayed(frame, relay, index) {
+                // SAFETY: not null and aligned; the engine lends it for the duration of this call.
+                Ok(entry) => unsafe {
+                    out.write(entry);
+                    status::OK
+                },
+                Err(status) => status,
+            };
+        }
         let mut state = frame.state();
         let CallState { view, arena, .. } = &mut *state;
         let entry = view.as_ref().and_then(|(view, len)| arena.body(view, *len, index));
@@ -441,6 +397,20 @@ extern "C" fn entry(pointer: *const FrameV1, index: usize, out: *mut EntryV1) ->
         unsafe { out.write(entry) };
         status::OK
     })
+}
+
+/// In a worker the bodies come from the gateway; what was lent once in a call is lent again.
+fn lend_relayed(frame: &Frame, relay: &Arc<dyn Relay>, index: usize) -> Result<EntryV1, u32> {
+    let head = {
+        let state = frame.state();
+        if let Some(made) = state.arena.made(index) {
+            return Ok(made);
+        }
+        let shown = state.view.as_ref().filter(|(_, len)| index < *len);
+        *shown.and_then(|(view, _)| view.heads.get(index)).ok_or(status::NOT_FOUND)?
+    };
+    let message = relay.body(frame, index)?;
+    Ok(frame.state().arena.lend_body(index, head, &message))
 }
 
 extern "C" fn cancelled(pointer: *const FrameV1) -> u32 {

@@ -4,6 +4,7 @@
 //! side that waits owns another. Giving up is one atomic step, after which every push and service call answers `EXPIRED`.
 
 use super::arena::Arena;
+use super::ask::Relay;
 use super::guarded::Limits;
 use super::sink::Sink;
 use crate::slot::core::EngineCore;
@@ -74,6 +75,8 @@ pub(crate) struct Frame {
     pub(crate) cancel: CancelFlag,
     pub(crate) trace: HookTrace,
     look: bool,
+    /// In a worker: who answers instead of the services.
+    relay: Option<Arc<dyn Relay>>,
     state: Mutex<CallState>,
 }
 
@@ -122,12 +125,23 @@ impl Frame {
     /// A frame for one segment.
     pub(crate) fn of(core: &Arc<EngineCore>, context: &SegmentContext) -> Arc<Frame> {
         let (services, cancel) = (Arc::clone(&context.services), context.cancel.clone());
-        Frame::make(Arc::clone(core), services, cancel, context.trace.clone(), context.look)
+        Frame::make(Arc::clone(core), services, cancel, context.trace.clone(), context.look, None)
     }
 
     /// A frame for a call that belongs to no turn.
     pub(crate) fn new(core: Arc<EngineCore>, services: Arc<dyn HostServices>, cancel: CancelFlag) -> Arc<Frame> {
-        Frame::make(core, services, cancel, HookTrace::default(), false)
+        Frame::make(core, services, cancel, HookTrace::default(), false, None)
+    }
+
+    /// A frame in a worker, whose calls the gateway answers.
+    pub(crate) fn relayed(core: Arc<EngineCore>, relay: Arc<dyn Relay>) -> Arc<Frame> {
+        let services = Arc::new(crate::slot::services::NoServices);
+        Frame::make(core, services, CancelFlag::new(), HookTrace::default(), false, Some(relay))
+    }
+
+    /// Who answers instead of the services.
+    pub(crate) fn relay(&self) -> Option<&Arc<dyn Relay>> {
+        self.relay.as_ref()
     }
 
     fn make(
@@ -136,6 +150,7 @@ impl Frame {
         cancel: CancelFlag,
         trace: HookTrace,
         look: bool,
+        relay: Option<Arc<dyn Relay>>,
     ) -> Arc<Frame> {
         // The clock starts before the first call is armed, so that a tick is never before it.
         base();
@@ -152,6 +167,7 @@ impl Frame {
             cancel,
             trace,
             look,
+            relay,
             state: Mutex::new(CallState {
                 hook: Hook::Info,
                 params: 0,

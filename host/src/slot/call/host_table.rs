@@ -111,7 +111,7 @@ extern "C" fn service(host: *const HostV1, id: Str) -> ExtensionV1 {
             && let Some(frame) = frame(super::frame::current().cast()).filter(|frame| !frame.expired())
         {
             // An engine that hands the absence on hands on an error of the host.
-            frame.note_absent(id, service_tables::fresh_token());
+            frame.note_absent(id, super::ask::fresh_token());
         }
         status::OK
     });

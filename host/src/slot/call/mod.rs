@@ -1,6 +1,7 @@
 //! One guarded call: what is lent to the engine, what it may push and ask, and what of it is taken.
 
 pub(crate) mod arena;
+pub(crate) mod ask;
 pub(crate) mod border;
 pub(crate) mod frame;
 pub(crate) mod guarded;

@@ -10,7 +10,7 @@ pub(crate) const TEXT_MAX: usize = 16 * 1024 * 1024;
 /// Most elements of a list, beside the lists that have a cap of their own.
 pub(crate) const LIST_MAX: usize = 65_536;
 /// Most tool calls of one message.
-const CALLS_MAX: usize = 1_024;
+pub(crate) const CALLS_MAX: usize = 1_024;
 /// Longest reason of a failure, in bytes; what is longer is cut.
 const REASON_MAX: usize = 4_096;
 
@@ -171,24 +171,16 @@ pub(crate) unsafe fn message(message: &MessageV1) -> Result<Message, Bad> {
             }
         })
         .collect::<Result<Vec<_>, Bad>>()?;
-    if !tool_calls.is_empty() && role != Role::Assistant {
-        return Err(format!("a {} message has tool calls", role.name()));
-    }
-    match (role, &tool_call_id) {
-        (Role::Tool, None) => return Err("a tool message names no call that it answers".into()),
-        (Role::User | Role::Assistant, Some(_)) => {
-            return Err(format!("a {} message answers a tool call", role.name()));
-        }
-        _ => {}
-    }
-    Ok(Message {
+    let message = Message {
         role,
         content: text.map_or(Content::Null, Content::Text),
         tool_calls,
         tool_call_id,
         name,
         extra: Map::new(),
-    })
+    };
+    super::ask::message(&message)?;
+    Ok(message)
 }
 
 /// A number that may be absent.

@@ -1,13 +1,11 @@
 //! Token counting, `llm.complete`, the built-in compaction.
 #![allow(unsafe_code, reason = "these functions are called by engines with raw pointers")]
 
-use super::{invalid, refused, serve, write};
+use super::{serve, write};
+use crate::slot::call::ask::{Answer, Deed, Delegated, Request};
 use crate::slot::call::receive::{self, Bad};
-use crate::slot::facts::*;
-use crate::slot::hook::Hook;
 use crate::slot::services::LlmRequest;
 use engine_abi::wire::*;
-use std::sync::Arc;
 
 pub(super) static TOKENS: TokensV1 = TokensV1 { count };
 pub(super) static LLM: LlmV1 = LlmV1 { complete };
@@ -16,16 +14,16 @@ pub(super) static COMPACTION: CompactionV1 = CompactionV1 { delegate };
 extern "C" fn count(frame: *const FrameV1, text: Str, out_tokens: *mut u64, out_estimated: *mut u32) -> u32 {
     serve(
         frame,
-        service::TOKENS,
-        |asked| {
-            // SAFETY: lent for the duration of this call.
-            let text = unsafe { receive::text(text, "the text") }.map_err(invalid)?.unwrap_or("");
-            asked.frame.services.count_tokens(&asked.scope(), text)
-        },
-        // SAFETY: both are lent for the duration of this call.
-        |count, _| unsafe {
-            write(out_tokens, count.tokens);
-            write(out_estimated, u32::from(count.estimated));
+        Deed::CountTokens,
+        // SAFETY: lent for the duration of this call.
+        || Ok(Request::CountTokens { text: unsafe { receive::text(text, "the text") }?.unwrap_or("") }),
+        |answer, _| {
+            let Answer::Tokens(count) = answer else { return };
+            // SAFETY: both are lent for the duration of this call.
+            unsafe {
+                write(out_tokens, count.tokens);
+                write(out_estimated, u32::from(count.estimated));
+            }
         },
     )
 }
@@ -33,13 +31,11 @@ extern "C" fn count(frame: *const FrameV1, text: Str, out_tokens: *mut u64, out_
 extern "C" fn complete(frame: *const FrameV1, request: *const LlmRequestV1, out: *mut LlmResponseV1) -> u32 {
     serve(
         frame,
-        service::LLM,
-        |asked| {
-            // SAFETY: lent for the duration of this call.
-            let request = unsafe { llm_request(request) }.map_err(invalid)?;
-            asked.frame.services.llm_complete(&asked.scope(), request)
-        },
-        |response, arena| {
+        Deed::Complete,
+        // SAFETY: lent for the duration of this call.
+        || Ok(Request::Complete(unsafe { llm_request(request) }?)),
+        |answer, arena| {
+            let Answer::Completed(response) = answer else { return };
             let number = |value: Option<u64>| value.unwrap_or(NONE_U64);
             let wire = LlmResponseV1 {
                 text: arena.text(response.text),
@@ -68,20 +64,11 @@ unsafe fn llm_request(request: *const LlmRequestV1) -> Result<LlmRequest, Bad> {
     // SAFETY: by the caller's promise.
     unsafe {
         let request = receive::one(request, "the request")?;
-        let messages = receive::list(request.messages, request.messages_len, receive::LIST_MAX, "messages")?
-            .iter()
-            .map(|message| {
-                if message.role == role::TOOL {
-                    return Err("messages may be of the user or the assistant".to_owned());
-                }
-                receive::message(message)
-            })
-            .collect::<Result<Vec<_>, Bad>>()?;
-        if messages.is_empty() {
-            return Err("messages is empty".into());
-        }
         Ok(LlmRequest {
-            messages,
+            messages: receive::list(request.messages, request.messages_len, receive::LIST_MAX, "messages")?
+                .iter()
+                .map(|message| receive::message(message))
+                .collect::<Result<Vec<_>, Bad>>()?,
             system_prompt: receive::owned(request.system_prompt, "systemPrompt")?,
             model: receive::owned(request.model, "model")?,
             purpose: receive::owned(request.purpose, "purpose")?,
@@ -96,19 +83,11 @@ unsafe fn llm_request(request: *const LlmRequestV1) -> Result<LlmRequest, Bad> {
 extern "C" fn delegate(frame: *const FrameV1, args: *const CompactArgsV1, out: *mut CompactResultV1) -> u32 {
     serve(
         frame,
-        service::COMPACTION,
-        |asked| {
-            if asked.hook != Hook::Compact {
-                return Err(refused("compaction can be delegated only inside compact"));
-            }
-            let Some((view, len)) = asked.frame.state().view.clone() else {
-                return Err(refused("this compact has no history"));
-            };
-            // SAFETY: lent for the duration of this call.
-            let args = unsafe { compact_args(args, view, len, &asked.session) }.map_err(invalid)?;
-            asked.frame.services.delegate_compaction(&asked.scope(), args)
-        },
-        |output, arena| {
+        Deed::Delegate,
+        // SAFETY: lent for the duration of this call.
+        || Ok(Request::Delegate(unsafe { delegated(args) }?)),
+        |answer, arena| {
+            let Answer::Compacted(output) = answer else { return };
             let target = output.successor_target.map_or(std::ptr::null(), |target| {
                 let wire = SessionTargetV1 {
                     agent_id: arena.opt(target.agent_id),
@@ -137,29 +116,15 @@ extern "C" fn delegate(frame: *const FrameV1, args: *const CompactArgsV1, out: *
     )
 }
 
-/// The engine's arguments over the host's own history: what is compacted is never the engine's to say.
-///
 /// # Safety
 ///
 /// `args` and what it points to are lent.
-unsafe fn compact_args(
-    args: *const CompactArgsV1,
-    view: Arc<View>,
-    len: usize,
-    session: &SessionFacts,
-) -> Result<CompactArgs, Bad> {
+unsafe fn delegated(args: *const CompactArgsV1) -> Result<Delegated, Bad> {
     // SAFETY: by the caller's promise.
     unsafe {
         let args = receive::one(args, "the arguments")?;
-        let (mut token_budget, mut current_token_count) = (session.token_budget, session.current_token_count);
-        if !args.session.is_null() {
-            let given = receive::one(args.session, "the session")?;
-            token_budget = receive::number(given.token_budget).or(token_budget);
-            current_token_count = receive::number(given.current_token_count).or(current_token_count);
-        }
-        Ok(CompactArgs {
-            view,
-            len,
+        let session = if args.session.is_null() { None } else { Some(receive::one(args.session, "the session")?) };
+        Ok(Delegated {
             force: receive::flag(args.force, "force")?,
             target: args.target,
             trigger: args.trigger,
@@ -167,8 +132,8 @@ unsafe fn compact_args(
             max_attempts: args.max_attempts,
             force_reason: args.force_reason,
             custom_instructions: receive::owned(args.custom_instructions, "customInstructions")?,
-            token_budget,
-            current_token_count,
+            token_budget: session.and_then(|session| receive::number(session.token_budget)),
+            current_token_count: session.and_then(|session| receive::number(session.current_token_count)),
         })
     }
 }

@@ -1,11 +1,10 @@
 //! The memory slot, and the engine's own store.
 #![allow(unsafe_code, reason = "these functions are called by engines with raw pointers")]
 
-use super::{invalid, refused, serve, write};
-use crate::slot::call::host_table::GRANT_MEMORY_APPEND;
+use super::{serve, write};
+use crate::slot::call::ask::{Answer, BATCH_BYTES_MAX, BATCH_MAX, Deed, KEY_MAX, Request};
 use crate::slot::call::receive::{self, Bad};
-use crate::slot::call::sink::HITS_MAX;
-use crate::slot::services::{MemoryPromptArgs, ServiceError, ServiceStatus, StoreOp};
+use crate::slot::services::{MemoryPromptArgs, StoreOp};
 use crate::transcript::EngineOp;
 use engine_abi::wire::{self, *};
 
@@ -13,34 +12,24 @@ pub(super) static MEMORY: MemoryV1 = MemoryV1 { prompt_addition, search, append:
 pub(super) static MEMORY_APPEND: MemoryV1 = MemoryV1 { prompt_addition, search, append: Some(append) };
 pub(super) static STORE: StoreV1 = StoreV1 { get, scan, batch };
 
-/// Longest key, in bytes.
-const KEY_MAX: usize = 1_024;
-/// Most operations of a batch.
-const BATCH_MAX: usize = 100_000;
-/// Most bytes of the keys and values of a batch: it is one transaction, and others wait for it.
-const BATCH_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Most pairs of a scan.
-const SCAN_MAX: u64 = 10_000;
-
 extern "C" fn prompt_addition(frame: *const FrameV1, args: *const MemoryPromptArgsV1, out: *mut Str) -> u32 {
     serve(
         frame,
-        service::MEMORY,
-        |asked| {
+        Deed::MemoryPrompt,
+        || {
             // SAFETY: lent for the duration of this call.
             let args = unsafe {
-                receive::one(args, "the arguments").and_then(|args| {
-                    Ok(MemoryPromptArgs {
-                        available_tools: receive::texts(args.available_tools, "availableTools")?,
-                        citations_mode: args.citations_mode,
-                        sandboxed: receive::flag(args.sandboxed, "sandboxed")?,
-                    })
-                })
-            }
-            .map_err(invalid)?;
-            asked.frame.services.memory_prompt(&asked.scope(), args)
+                let args = receive::one(args, "the arguments")?;
+                MemoryPromptArgs {
+                    available_tools: receive::texts(args.available_tools, "availableTools")?,
+                    citations_mode: args.citations_mode,
+                    sandboxed: receive::flag(args.sandboxed, "sandboxed")?,
+                }
+            };
+            Ok(Request::MemoryPrompt(args))
         },
-        |text, arena| {
+        |answer, arena| {
+            let Answer::Section(text) = answer else { return };
             let text = arena.opt(text);
             // SAFETY: lent for the duration of this call.
             unsafe { write(out, text) };
@@ -51,13 +40,11 @@ extern "C" fn prompt_addition(frame: *const FrameV1, args: *const MemoryPromptAr
 extern "C" fn search(frame: *const FrameV1, query: Str, limit: u64, out: *mut MemoryHitsV1) -> u32 {
     serve(
         frame,
-        service::MEMORY,
-        |asked| {
-            // SAFETY: lent for the duration of this call.
-            let query = unsafe { receive::required(query, "the query") }.map_err(invalid)?;
-            asked.frame.services.memory_search(&asked.scope(), &query, limit.min(HITS_MAX as u64) as usize)
-        },
-        |hits, arena| {
+        Deed::MemorySearch,
+        // SAFETY: lent for the duration of this call.
+        || Ok(Request::MemorySearch { query: unsafe { present(query, "the query") }?, limit }),
+        |answer, arena| {
+            let Answer::Hits(hits) = answer else { return };
             let (ptr, len) = arena.hits(hits);
             // SAFETY: lent for the duration of this call.
             unsafe { write(out, MemoryHitsV1 { ptr, len }) };
@@ -68,42 +55,32 @@ extern "C" fn search(frame: *const FrameV1, query: Str, limit: u64, out: *mut Me
 extern "C" fn append(frame: *const FrameV1, text: Str) -> u32 {
     serve(
         frame,
-        service::MEMORY,
-        |asked| {
-            if !asked.scope().granted(GRANT_MEMORY_APPEND) {
-                return Err(refused("appending to the memory is not granted (grants = [\"memory-append\"])"));
-            }
-            // SAFETY: lent for the duration of this call.
-            let text = unsafe { receive::required(text, "the text") }.map_err(invalid)?;
-            asked.frame.services.memory_append(&asked.scope(), &text)
-        },
-        |(), _| (),
+        Deed::MemoryAppend,
+        // SAFETY: lent for the duration of this call.
+        || Ok(Request::MemoryAppend { text: unsafe { present(text, "the text") }? }),
+        |_, _| (),
     )
 }
 
 /// # Safety
 ///
-/// `key` is lent.
-unsafe fn store_key<'a>(key: Bytes) -> Result<&'a [u8], Bad> {
+/// `text` is lent.
+unsafe fn present<'a>(text: Str, what: &str) -> Result<&'a str, Bad> {
     // SAFETY: by the caller's promise.
-    match unsafe { receive::bytes(key, KEY_MAX, "the key") }? {
-        Some(key) if !key.is_empty() => Ok(key),
-        _ => Err("the key is empty".into()),
-    }
+    unsafe { receive::text(text, what) }?.ok_or_else(|| format!("{what} is absent"))
 }
 
 extern "C" fn get(frame: *const FrameV1, engine_scope: u32, key: Bytes, out: *mut Bytes) -> u32 {
     serve(
         frame,
-        service::STORE,
-        |asked| {
+        Deed::StoreGet,
+        || {
             // SAFETY: lent for the duration of this call.
-            let key = unsafe { store_key(key) }.map_err(invalid)?;
-            let scope = receive::flag(engine_scope, "the scope").map_err(invalid)?;
-            let value = asked.frame.services.store_get(&asked.scope(), scope, key)?;
-            value.ok_or_else(|| ServiceError::new(ServiceStatus::NotFound, "no such key"))
+            let key = unsafe { receive::bytes(key, KEY_MAX, "the key") }?.unwrap_or(&[]);
+            Ok(Request::StoreGet { engine_scope: receive::flag(engine_scope, "the scope")?, key })
         },
-        |value, arena| {
+        |answer, arena| {
+            let Answer::Value(value) = answer else { return };
             let value = arena.bytes(value);
             // SAFETY: lent for the duration of this call.
             unsafe { write(out, value) };
@@ -121,19 +98,18 @@ extern "C" fn scan(
 ) -> u32 {
     serve(
         frame,
-        service::STORE,
-        |asked| {
+        Deed::StoreScan,
+        || {
             // SAFETY: lent for the duration of this call.
             let (prefix, after) = unsafe {
-                (
-                    receive::bytes(prefix, KEY_MAX, "the prefix").map_err(invalid)?.unwrap_or(&[]),
-                    receive::bytes(after, KEY_MAX, "the key").map_err(invalid)?,
-                )
+                let prefix = receive::bytes(prefix, KEY_MAX, "the prefix")?.unwrap_or(&[]);
+                (prefix, receive::bytes(after, KEY_MAX, "the key")?)
             };
-            let scope = receive::flag(engine_scope, "the scope").map_err(invalid)?;
-            asked.frame.services.store_scan(&asked.scope(), scope, prefix, after, limit.min(SCAN_MAX) as usize)
+            let engine_scope = receive::flag(engine_scope, "the scope")?;
+            Ok(Request::StoreScan { engine_scope, prefix, after, limit })
         },
-        |pairs, arena| {
+        |answer, arena| {
+            let Answer::Pairs(pairs) = answer else { return };
             let (ptr, len) = arena.pairs(pairs);
             // SAFETY: lent for the duration of this call.
             unsafe { write(out, StorePairsV1 { ptr, len }) };
@@ -144,24 +120,19 @@ extern "C" fn scan(
 extern "C" fn batch(frame: *const FrameV1, ops: *const StoreOpV1, len: usize) -> u32 {
     serve(
         frame,
-        service::STORE,
-        |asked| {
+        Deed::StoreBatch,
+        || {
             // SAFETY: lent for the duration of this call.
-            let ops = unsafe {
-                receive::list(ops, len, BATCH_MAX, "the batch")
-                    .and_then(|ops| {
-                        let bytes = ops.iter().fold(0usize, |all, op| all.saturating_add(op.key.len + op.value.len));
-                        if bytes > BATCH_BYTES_MAX { Err(format!("the batch has {bytes} bytes")) } else { Ok(ops) }
-                    })
-                    .and_then(|ops| ops.iter().map(|op| store_op(op)).collect::<Result<Vec<_>, Bad>>())
-                    .map_err(invalid)?
-            };
-            if ops.is_empty() {
-                return Ok(());
+            let ops = unsafe { receive::list(ops, len, BATCH_MAX, "the batch") }?;
+            // Before anything of it is copied.
+            let bytes = ops.iter().fold(0usize, |all, op| all.saturating_add(op.key.len).saturating_add(op.value.len));
+            if bytes > BATCH_BYTES_MAX {
+                return Err(format!("the batch has {bytes} bytes"));
             }
-            asked.frame.services.store_batch(&asked.scope(), ops)
+            // SAFETY: lent like the list.
+            Ok(Request::StoreBatch(ops.iter().map(|op| unsafe { store_op(op) }).collect::<Result<_, Bad>>()?))
         },
-        |(), _| (),
+        |_, _| (),
     )
 }
 
@@ -171,7 +142,10 @@ extern "C" fn batch(frame: *const FrameV1, ops: *const StoreOpV1, len: usize) ->
 unsafe fn store_op(op: &StoreOpV1) -> Result<StoreOp, Bad> {
     // SAFETY: by the caller's promise.
     let (key, value) = unsafe {
-        (store_key(op.key)?.to_vec(), receive::bytes(op.value, receive::TEXT_MAX, "the value")?.map(<[u8]>::to_vec))
+        (
+            receive::bytes(op.key, KEY_MAX, "the key")?.unwrap_or(&[]).to_vec(),
+            receive::bytes(op.value, receive::TEXT_MAX, "the value")?.map(<[u8]>::to_vec),
+        )
     };
     let present = |value: Option<Vec<u8>>| value.ok_or_else(|| "the value is absent".to_owned());
     Ok(StoreOp {
