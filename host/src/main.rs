@@ -3,6 +3,10 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+/// SHA-256 of the libraries that were built together with this program, separated by commas: `cargo xtask run` names them. Read
+/// here, so that other hashes build this small part anew and not the library.
+const BUNDLED: Option<&str> = option_env!("ENGINEROOM_BUNDLED");
+
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     // First of all: the child runs a library that nobody has tried yet, and must start fast, alone, with nothing set up.
@@ -11,5 +15,6 @@ fn main() -> ExitCode {
         let code = engineroom::worker::run_child(&args, &engineroom::slot::selftest);
         return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
     }
+    engineroom::plugins::bundled_are(BUNDLED.unwrap_or_default());
     engineroom::cli::main()
 }

@@ -5,8 +5,15 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Packages that the tests load or drive. Cargo is asked for all of them together: one build, one feature set.
-const PACKAGES: &[&str] =
-    &["engineroom", "engine-notes", "engine-window", "fixture-chaos", "fixture-recorder", "fixture-powercut"];
+const PACKAGES: &[&str] = &[
+    "engineroom",
+    "engine-notes",
+    "engine-window",
+    "fixture-chaos",
+    "fixture-intruder",
+    "fixture-recorder",
+    "fixture-powercut",
+];
 
 /// The built files.
 #[derive(Debug)]

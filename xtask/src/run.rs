@@ -1,6 +1,7 @@
 //! `run`: the main job from a fresh checkout.
 
 use crate::{Outcome, built, cargo, done, root};
+use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,21 +16,33 @@ pub(crate) fn run(args: &[String]) -> Outcome {
     replace_process(&mut command)
 }
 
-/// Builds and installs; gives the path of the gateway.
+/// Builds and installs; gives the path of the gateway. The engines come first: the gateway is told their hashes, so that it runs
+/// them in its own process without being asked to.
 pub(crate) fn prepare() -> Result<PathBuf, String> {
     let mut build = cargo();
-    build.args(["build", "--release", "--package", "engineroom"]);
+    build.args(["build", "--release"]);
     for (package, _) in BUNDLED {
         build.args(["--package", package]);
     }
     done(&mut build)?;
     let plugins = root().join("plugins");
     std::fs::create_dir_all(&plugins).map_err(|e| format!("{}: {e}", plugins.display()))?;
+    let mut hashes = Vec::new();
     for (_, library) in BUNDLED {
         let name = format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-        install(&built("release").join(&name), &plugins.join(&name))?;
+        let installed = plugins.join(&name);
+        install(&built("release").join(&name), &installed)?;
+        hashes.push(sha256(&installed)?);
     }
+    let mut build = cargo();
+    build.args(["build", "--release", "--package", "engineroom"]).env("ENGINEROOM_BUNDLED", hashes.join(","));
+    done(&mut build)?;
     Ok(built("release").join("engineroom"))
+}
+
+fn sha256(file: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    Ok(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Copies beside the target and renames, so that a running gateway never sees half a library.

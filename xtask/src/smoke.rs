@@ -50,7 +50,7 @@ fn talk(gateway: &mut Gateway) -> Outcome {
     let address = address.ok_or("the gateway ended without naming its address")?;
 
     let engines = http(&address, "GET", "/api/engines", "")?;
-    for wanted in ["\"window\"", "\"ready\"", "sha256"] {
+    for wanted in ["\"window\"", "\"ready\"", "sha256", "\"bundled\":true"] {
         if !engines.contains(wanted) {
             return Err(format!("GET /api/engines lacks {wanted}: {engines}"));
         }

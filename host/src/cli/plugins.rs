@@ -80,7 +80,7 @@ async fn list(context: &Context) -> Result<Verdict, CliError> {
     }
     let memory = context.config().plugins.slots.memory.as_deref();
     let rows: Vec<Vec<Cell>> = plugins.iter().map(|plugin| row(plugin, &chain, memory)).collect();
-    out.table(&["plugin", "version", "offers", "state", "file", "why"], &rows);
+    out.table(&["plugin", "version", "offers", "state", "isolation", "file", "why"], &rows);
     if !running {
         out.aside("no gateway runs: the files were inspected, and none of them was run");
     }
@@ -118,9 +118,21 @@ fn row(plugin: &Value, chain: &[String], memory: Option<&str>) -> Vec<Cell> {
         short(text("/manifest/version"), 20).into(),
         short(&offers.join(", "), 80).into(),
         Cell::toned(state, tone),
+        placement(plugin, "").into(),
         short(&file.unwrap_or_default(), 60).into(),
         short(&why, 200).into(),
     ]
+}
+
+/// Where a library runs, and why there: of a report (`at` is blank), or of an engine's status (`/library`).
+pub(super) fn placement(value: &Value, at: &str) -> String {
+    let text = |field: &str| value.pointer(&format!("{at}/placement/{field}")).and_then(Value::as_str);
+    let place = match text("isolation") {
+        None => return String::new(),
+        Some("process") => "worker",
+        Some(other) => other,
+    };
+    short(&format!("{place} ({})", text("reason").unwrap_or_default()), 200)
 }
 
 fn strings<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v str> {
@@ -215,6 +227,7 @@ fn show(out: &Out, plugin: &Value) {
     line("built with", text("/manifest/sdk"));
     line("state", text("/state"));
     line("because", text("/reason"));
+    line("isolation", Some(placement(plugin, "")));
     line("staged", text("/staged"));
     for note in strings(plugin, "/notes") {
         line("note", Some(short(note, 400)));
@@ -343,6 +356,14 @@ mod tests {
             CliError::Unknown { near: Some(near), .. } => assert_eq!(near, "window"),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn where_a_library_runs_is_told_with_the_reason() {
+        let plugin = json!({"placement": {"isolation": "process", "bundled": false, "reason": "not bundled"}});
+        assert_eq!(placement(&plugin, ""), "worker (not bundled)");
+        assert_eq!(placement(&json!({"library": plugin}), "/library"), "worker (not bundled)");
+        assert_eq!(placement(&json!({"placement": null}), ""), "");
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(crate) struct Fixture {
     enroll: String,
     entry: String,
     with_manifest: bool,
+    compiler: &'static str,
+    headers: String,
 }
 
 impl Fixture {
@@ -54,6 +56,8 @@ impl Fixture {
             enroll: format!("return r->engine(r->context, text(\"{id}\"), &factory);"),
             entry: "return &entry;".into(),
             with_manifest: true,
+            compiler: "cc",
+            headers: String::new(),
         }
     }
 
@@ -88,11 +92,23 @@ impl Fixture {
         self
     }
 
+    /// Makes it a library in C++, whose statements may use these headers.
+    pub(crate) fn cpp(mut self, headers: &[&str]) -> Fixture {
+        self.compiler = "c++";
+        self.headers = headers.iter().map(|header| format!("#include <{header}>\n")).collect();
+        self
+    }
+
     /// Compiles it to `path`.
     pub(crate) fn build(&self, path: &Path) -> PathBuf {
-        let source = path.with_extension("c");
-        std::fs::write(&source, self.source()).unwrap();
-        let output = Command::new("cc")
+        let is_cpp = self.compiler == "c++";
+        let source = path.with_extension(if is_cpp { "cc" } else { "c" });
+        let text = match is_cpp {
+            true => format!("{}extern \"C\" {{\n{}}}\n", self.headers, self.source()),
+            false => self.source(),
+        };
+        std::fs::write(&source, text).unwrap();
+        let output = Command::new(self.compiler)
             .args(["-shared", "-fPIC", "-O1", "-w", "-o"])
             .arg(path)
             .arg(&source)
@@ -116,7 +132,8 @@ impl Fixture {
             });
             writeln!(
                 source,
-                "__attribute__((section(\"{}\"), used)) const uint8_t manifest[] = {{ {list} }};",
+                "extern const uint8_t manifest[];\n\
+                 __attribute__((section(\"{}\"), used)) const uint8_t manifest[] = {{ {list} }};",
                 section::ELF_SECTION
             )
             .unwrap();

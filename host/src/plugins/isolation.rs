@@ -43,8 +43,9 @@ pub struct Placement {
 
 impl Placement {
     /// The placement of the library with that hash.
-    pub(super) fn of(plugin_id: &str, sha256: &str, entry: &EntryConfig) -> Placement {
-        Placement::decide(plugin_id, is_bundled(sha256), entry.isolation, AUTO_IS_A_WORKER)
+    pub(super) fn of(plugin_id: &str, sha256: &str, entry: Option<&EntryConfig>) -> Placement {
+        let asked = entry.map_or(Isolation::Auto, |entry| entry.isolation);
+        Placement::decide(plugin_id, is_bundled(sha256), asked, AUTO_IS_A_WORKER)
     }
 
     fn decide(plugin_id: &str, bundled: bool, asked: Isolation, auto_is_a_worker: bool) -> Placement {

@@ -160,9 +160,10 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<Load
     };
     let default = crate::config::EntryConfig::default();
     let entry = config.plugins.entries.get(&manifest.plugin_id).unwrap_or(&default);
-    let placement =
-        report.timed(Stage::Trust, |_| trust::check_entry(config.plugins.trust_policy, &manifest, &library, entry))?;
-    report.placement = Some(placement);
+    report.timed(Stage::Trust, |report| {
+        trust::check_entry(config.plugins.trust_policy, &manifest, &library, entry)?;
+        trust::check_placement(&manifest.plugin_id, report.placement.as_ref())
+    })?;
     report.timed(Stage::Inspect, |_| schema::check_config(&manifest, &entry.config))?;
     let staged = report.timed(Stage::Stage, |_| {
         stage::stage(&config.gateway.state_dir, &manifest.plugin_id, &library.sha256, &library.bytes)

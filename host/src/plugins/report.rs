@@ -113,7 +113,7 @@ pub struct PluginReport {
     pub wanted: bool,
     /// Why it came no further.
     pub failure: Option<StageFailure>,
-    /// Where it runs, as soon as that was decided: for libraries that a slot lists.
+    /// Where it runs, or would run; `None` for a file that was refused or switched off before that mattered.
     pub placement: Option<Placement>,
     /// What confined its probe, and confines its worker.
     pub sandbox: Option<SandboxReport>,

@@ -3,6 +3,7 @@
 use super::cause::{Cause, Stage};
 use super::discover::{Candidate, candidates};
 use super::inspect;
+use super::isolation::Placement;
 use super::load::Wanted;
 use super::read::{self, Library, Seen};
 use super::report::{PluginReport, PluginState, StageFailure};
@@ -85,6 +86,7 @@ fn look_into(
         return Ok(());
     }
     report.timed(Stage::Trust, |_| trust::check_place(candidate, &library.facts, who))?;
+    report.placement = report.plugin_id.as_deref().map(|id| Placement::of(id, &library.sha256, config.entries.get(id)));
     if wanted.iter().any(|wanted| report.offers(wanted)) {
         item.library = Some(library);
     }

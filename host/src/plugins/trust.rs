@@ -115,13 +115,13 @@ fn check_folder(dir: &Path, who: Identity) -> Result<(), StageFailure> {
     }
 }
 
-/// Applies the rules that need the entry: hash, policy, isolation. Gives where the library runs.
+/// Applies the rules that need the entry: hash and policy.
 pub(super) fn check_entry(
     policy: TrustPolicy,
     manifest: &Manifest,
     library: &Library,
     entry: &EntryConfig,
-) -> Result<Placement, StageFailure> {
+) -> Result<(), StageFailure> {
     let id = &manifest.plugin_id;
     let pinned = entry.sha256.as_deref().map(str::to_ascii_lowercase);
     if let Some(pinned) = &pinned
@@ -145,12 +145,18 @@ pub(super) fn check_entry(
             return Err(StageFailure::new(Cause::NotSigned, message));
         }
     }
-    let placement = Placement::of(id, &library.sha256, entry);
-    if !isolation::possible(&placement) {
-        let message = format!("plugin {id} asks for isolation = \"process\", which is not supported yet");
-        return Err(StageFailure::new(Cause::NoWorker, message));
+    Ok(())
+}
+
+/// Refuses a library whose place does not exist in this program.
+pub(super) fn check_placement(plugin_id: &str, placement: Option<&Placement>) -> Result<(), StageFailure> {
+    match placement {
+        Some(placement) if !isolation::possible(placement) => {
+            let message = format!("plugin {plugin_id} asks for isolation = \"process\", which is not supported yet");
+            Err(StageFailure::new(Cause::NoWorker, message))
+        }
+        _ => Ok(()),
     }
-    Ok(placement)
 }
 
 #[cfg(test)]

@@ -14,9 +14,7 @@ use super::failure::{FailureKind, HookFailure};
 use super::hook::Hook;
 use crate::observe::broken;
 use crate::plugins::{Kind, RawFactory, RawMemoryFactory};
-use engine_abi::wire::{
-    CallV1, EngineV1, FactoryContextV1, InstanceV1, MemoryInstanceV1, Str, host_params, status,
-};
+use engine_abi::wire::{CallV1, EngineV1, FactoryContextV1, InstanceV1, MemoryInstanceV1, Str, host_params, status};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -171,9 +169,7 @@ pub(crate) fn make(core: &EngineCore, key: &InstanceKey, frame: &Frame) -> Resul
     };
     let required: &[(&str, Hook)] = match core.kind() {
         Kind::Memory => &[("search()", Hook::MemorySearch)],
-        Kind::Engine => {
-            &[("ingest()", Hook::Ingest), ("assemble()", Hook::Assemble), ("compact()", Hook::Compact)]
-        }
+        Kind::Engine => &[("ingest()", Hook::Ingest), ("assemble()", Hook::Assemble), ("compact()", Hook::Compact)],
     };
     for &(name, hook) in required {
         let there = backend.has(hook);

@@ -11,7 +11,7 @@ use super::lease::{Degraded, LeaseRequest};
 use super::memory::MemorySlotStatus;
 use super::slot::{CORE, Known, MAIN_AGENT, Slot};
 use super::stats::{EstimateStatus, HookStatus};
-use crate::plugins::{Kind, PluginReport};
+use crate::plugins::{Kind, Placement, PluginReport};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -147,6 +147,9 @@ pub struct LibraryStatus {
     pub staged: Option<PathBuf>,
     /// Version of the plugin, as its manifest says.
     pub version: Option<String>,
+    /// Where it runs, and why there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
 }
 
 impl Slot {
@@ -328,5 +331,6 @@ pub(super) fn library(reports: &[PluginReport], owner: &str) -> Option<LibrarySt
         sha256: report.sha256.clone(),
         staged: report.staged.clone(),
         version: report.manifest.as_ref().and_then(|manifest| manifest.version.clone()),
+        placement: report.placement.clone(),
     })
 }

@@ -152,6 +152,22 @@ fn the_probe_is_confined_before_the_first_line_of_a_library() {
 }
 
 #[test]
+fn a_library_in_cpp_has_its_runtime_inside() {
+    if std::process::Command::new("c++").arg("--version").output().is_err() {
+        return eprintln!("skipped: no C++ compiler");
+    }
+    let start = "std::thread([] { std::cerr << std::string(\"in a thread\") << std::endl; }).join();
+        try { throw std::runtime_error(\"thrown\"); } catch (const std::exception &) { }
+        std::random_device random; std::map<int, std::vector<unsigned>> all; all[1].push_back(random());
+        std::ofstream(std::string(getenv(\"TMPDIR\")) + \"/own\") << all.size() << std::endl;
+        std::string back; std::ifstream(std::string(getenv(\"TMPDIR\")) + \"/own\") >> back;
+        if (back != \"1\") abort();";
+    let headers = ["iostream", "fstream", "string", "map", "vector", "thread", "stdexcept", "random"];
+    let case = Case::new(Fixture::new("w").cpp(&headers).start(start));
+    assert!(case.run().unwrap().failed.is_empty());
+}
+
+#[test]
 fn a_program_that_is_no_probe_is_told_so() {
     assert_eq!(run_child(&[], &|_| Ok(())), 2);
     assert_eq!(run_child(&["/no/such/request".into()], &|_| Ok(())), 2);

@@ -1,6 +1,7 @@
 //! What is wrong, or worth a look, in the documents that the rooms give about themselves.
 
 use crate::diagnostic::Report;
+use crate::worker::Lack;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ pub(in crate::cli) enum Level {
 pub(in crate::cli) struct Finding {
     /// How bad.
     pub(in crate::cli) level: Level,
-    /// Part of the house: config, gateway, model, store, slot, plugins, outbox.
+    /// Part of the house: config, gateway, model, store, slot, plugins, outbox, sandbox.
     pub(in crate::cli) area: &'static str,
     /// What it is about: an engine, a file.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,6 +86,12 @@ fn list(value: &Value, pointer: &str) -> Vec<String> {
 
 fn each<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// A layer of the sandbox that this system lacks. It stops nothing, unless an entry asks for all of them.
+pub(super) fn of_lack(lack: Lack) -> Finding {
+    let message = format!("this system lacks {}: of an engine in a worker that means: {}", lack.what(), lack.means());
+    Finding::new(Level::Warning, "sandbox", message).hint(lack.remedy())
 }
 
 /// What the slot's status says: engines that are out, files that were refused, warnings.
@@ -323,6 +330,14 @@ mod tests {
         let status =
             json!({"effective": "w", "engines": [{"id": "w", "state": "ready", "listed": true, "durable": true}]});
         assert_eq!(of_slot(&status), []);
+    }
+
+    #[test]
+    fn a_system_that_cannot_confine_is_a_warning_with_one_remedy() {
+        let found = of_lack(Lack::Files);
+        assert_eq!((found.level, found.area), (Level::Warning, "sandbox"));
+        assert!(found.message.contains("landlock") && found.message.contains("read and change"), "{}", found.message);
+        assert_eq!(found.hint.as_deref(), Some(Lack::Files.remedy()));
     }
 
     #[test]

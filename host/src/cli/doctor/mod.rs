@@ -15,6 +15,7 @@ use crate::model::{self, ModelError};
 use crate::observe::broken;
 use crate::slot::{ExecutionHost, HostServices, NoServices, Slot};
 use crate::transcript::{self, OutboxSummary};
+use crate::worker::{self, SandboxReport};
 use findings::{Finding, Level};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -40,6 +41,10 @@ struct Examination {
     /// By agent: models of agents that have one of their own.
     agent_models: BTreeMap<String, Value>,
     store: Value,
+    /// What confines probes and workers on this system.
+    sandbox: SandboxReport,
+    /// Libraries that came with this program, which `isolation = "auto"` runs in-process.
+    bundled: usize,
     /// By slot; the context engine's is what `GET /api/engines` gives.
     slots: Value,
     /// Files that differ from what runs.
@@ -83,6 +88,8 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
         agent_models.insert(id.clone(), examine_model(section, Some(id), &mut findings).await);
     }
     let store = examine_store(config, running.is_some(), &mut findings).await?;
+    let sandbox = worker::sandbox_support();
+    findings.extend(sandbox.lacks.iter().map(|lack| findings::of_lack(*lack)));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let examination = Examination {
         verdict: verdict(&findings),
@@ -100,6 +107,8 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
         model,
         agent_models,
         store,
+        bundled: crate::plugins::bundled_known(),
+        sandbox,
         slots: json!({"memory": slot.get("memory"), "contextEngine": slot}),
         restart_due,
         findings,

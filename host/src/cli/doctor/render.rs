@@ -4,6 +4,7 @@ use super::Examination;
 use super::findings::{Finding, Level};
 use crate::cli::error::Verdict;
 use crate::cli::out::{Cell, Out, Tone, bytes, count, short};
+use crate::cli::plugins::placement;
 use serde_json::Value;
 
 /// Longest text of a cell, in characters.
@@ -90,6 +91,12 @@ fn house(out: &Out, examination: &Examination) {
         _ => ", cannot be opened".into(),
     };
     out.line(&format!("store    {}{kept}", text(store, "/state_dir")));
+    out.line(&format!("sandbox  {}, for probes and workers", examination.sandbox));
+    let bundled = match examination.bundled {
+        0 => "none known to this program (`cargo xtask run` builds one that knows its own)".to_owned(),
+        known => format!("{known} librar{} known to this program", if known == 1 { "y" } else { "ies" }),
+    };
+    out.line(&format!("bundled  {bundled}"));
 }
 
 fn model_line(model: &Value) -> String {
@@ -131,7 +138,7 @@ fn engines(out: &Out, examination: &Examination) {
     }
     let listed = status.get("engines").and_then(Value::as_array);
     let rows: Vec<Vec<Cell>> = listed.into_iter().flatten().map(engine_row).collect();
-    out.table(&["engine", "owner", "state", "stage or hook", "why", "calls", "library"], &rows);
+    out.table(&["engine", "owner", "state", "isolation", "stage or hook", "why", "calls", "library"], &rows);
     let agents = status.get("agents").and_then(Value::as_object);
     for (agent, own) in agents.into_iter().flatten() {
         let chain = own.get("chain").map(plain).unwrap_or_default();
@@ -186,6 +193,7 @@ fn engine_row(engine: &Value) -> Vec<Cell> {
         short(text(engine, "/id"), CELL).into(),
         short(text(engine, "/owner"), CELL).into(),
         Cell::toned(state, tone),
+        placement(engine, "/library").into(),
         text(engine, "/quarantine/at").into(),
         short(why, CELL).into(),
         count(calls).into(),
