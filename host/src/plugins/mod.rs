@@ -52,4 +52,6 @@ pub use pipeline::{Apart, LoadResult, check, load};
 pub(crate) use report::one_line;
 pub use report::{PluginReport, PluginState, StageFailure};
 pub use select::{EngineOutcome, OutcomeState};
+// For those above, who do not know the processes of this room.
+pub use crate::worker::{Lack, SandboxReport, sandbox_support};
 pub use survey::{Change, ChangeKind, changes, discover};

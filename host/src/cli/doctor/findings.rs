@@ -1,7 +1,7 @@
 //! What is wrong, or worth a look, in the documents that the rooms give about themselves.
 
 use crate::diagnostic::Report;
-use crate::worker::Lack;
+use crate::plugins::Lack;
 use serde::Serialize;
 use serde_json::Value;
 

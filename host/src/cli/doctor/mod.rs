@@ -13,9 +13,9 @@ use crate::config::{Config, ModelConfig, Origin};
 use crate::diagnostic::Diagnostic;
 use crate::model::{self, ModelError};
 use crate::observe::broken;
+use crate::plugins::{self, SandboxReport};
 use crate::slot::{ExecutionHost, HostServices, NoServices, Slot};
 use crate::transcript::{self, OutboxSummary};
-use crate::worker::{self, SandboxReport};
 use findings::{Finding, Level};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
         agent_models.insert(id.clone(), examine_model(section, Some(id), &mut findings).await);
     }
     let store = examine_store(config, running.is_some(), &mut findings).await?;
-    let sandbox = worker::sandbox_support();
+    let sandbox = plugins::sandbox_support();
     findings.extend(sandbox.lacks.iter().map(|lack| findings::of_lack(*lack)));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let examination = Examination {
@@ -107,7 +107,7 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
         model,
         agent_models,
         store,
-        bundled: crate::plugins::bundled_known(),
+        bundled: plugins::bundled_known(),
         sandbox,
         slots: json!({"memory": slot.get("memory"), "contextEngine": slot}),
         restart_due,
