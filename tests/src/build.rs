@@ -1,6 +1,6 @@
 //! What the tests load and drive, built once per test process with the cargo that runs the tests.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -27,7 +27,10 @@ pub fn built() -> &'static Built {
     BUILT.get_or_init(|| {
         // target/PROFILE/deps/TEST-HASH: the test's own place tells the target folder and the profile.
         let own = std::env::current_exe().expect("the test's own path");
-        let folder = own.parent().and_then(Path::parent).expect("a folder above deps").to_path_buf();
+        let folder = own.parent().expect("its folder");
+        // A program that is no test stands beside what it drives.
+        let folder = if folder.ends_with("deps") { folder.parent().expect("a folder above deps") } else { folder };
+        let folder = folder.to_path_buf();
         let mut cargo = outer_cargo();
         cargo.arg("build").current_dir(env!("CARGO_MANIFEST_DIR"));
         cargo.arg("--target-dir").arg(folder.parent().expect("a target folder"));

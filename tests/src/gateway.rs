@@ -18,6 +18,11 @@ pub struct Gateway {
 impl Gateway {
     /// Starts it in `setup` and waits until it names its address.
     pub fn start(setup: &Setup) -> Gateway {
+        Gateway::try_start(setup).unwrap_or_else(|said| panic!("the gateway ended without naming its address: {said}"))
+    }
+
+    /// The same for one that may not live so long: an error with what it said.
+    pub fn try_start(setup: &Setup) -> Result<Gateway, String> {
         let mut command = setup.command(&["gateway"]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the gateway starts");
         let stderr = Arc::new(Mutex::new(String::new()));
@@ -32,9 +37,11 @@ impl Gateway {
         let mut lines = BufReader::new(child.stdout.take().expect("its stdout")).lines();
         let address = loop {
             let Some(Ok(line)) = lines.next() else {
+                // Its output may be closed while it lives on.
+                let _ = child.kill();
                 let status = child.wait();
                 std::thread::sleep(Duration::from_millis(50));
-                panic!("the gateway ended ({status:?}) without naming its address: {}", stderr.lock().expect("stderr"));
+                return Err(format!("{status:?}: {}", stderr.lock().expect("stderr")));
             };
             if let Some((_, rest)) = line.split_once("http://") {
                 let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ':')).unwrap_or(rest.len());
@@ -43,7 +50,7 @@ impl Gateway {
         };
         // Keep the pipe drained, so that the gateway never blocks on it.
         std::thread::spawn(move || lines.for_each(drop));
-        Gateway { child, client: Client::new(&address), stderr, listener: Some(listener) }
+        Ok(Gateway { child, client: Client::new(&address), stderr, listener: Some(listener) })
     }
 
     /// A client of it.

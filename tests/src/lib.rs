@@ -11,6 +11,7 @@ mod build;
 mod chaos;
 mod client;
 mod gateway;
+pub mod matrix;
 pub mod model;
 mod recorder;
 mod setup;

@@ -18,6 +18,7 @@ pub struct Setup {
     memory: Option<String>,
     sections: Vec<String>,
     environment: Vec<(String, String)>,
+    open_files: Option<u32>,
 }
 
 impl Default for Setup {
@@ -36,7 +37,14 @@ impl Setup {
     pub fn at(parent: &Path) -> Setup {
         let folder = tempfile::Builder::new().prefix("engineroom-").tempdir_in(parent).expect("a folder");
         std::fs::create_dir(folder.path().join("plugins")).expect("a plugins folder");
-        Setup { folder, slot: "\"legacy\"".into(), memory: None, sections: Vec::new(), environment: Vec::new() }
+        Setup {
+            folder,
+            slot: "\"legacy\"".into(),
+            memory: None,
+            sections: Vec::new(),
+            environment: Vec::new(),
+            open_files: None,
+        }
     }
 
     /// Selects an engine.
@@ -91,6 +99,12 @@ impl Setup {
         std::fs::rename(&half, &path).expect("its name");
     }
 
+    /// Lets every command of this folder have only so many open files.
+    pub fn open_files(mut self, most: u32) -> Setup {
+        self.open_files = Some(most);
+        self
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -123,7 +137,14 @@ impl Setup {
     /// A command of the gateway's binary in this folder, configuration written.
     pub fn command(&self, args: &[&str]) -> Command {
         let config = self.write_config();
-        let mut command = Command::new(built().engineroom());
+        let mut command = match self.open_files {
+            None => Command::new(built().engineroom()),
+            Some(most) => {
+                let mut shell = Command::new("sh");
+                shell.arg("-c").arg(format!("ulimit -n {most}; exec \"$0\" \"$@\"")).arg(built().engineroom());
+                shell
+            }
+        };
         command.current_dir(self.path()).args(args).arg("--config").arg(config);
         command.envs(self.environment.iter().map(|(name, value)| (name, value))).stdin(Stdio::null());
         command

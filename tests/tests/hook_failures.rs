@@ -295,3 +295,53 @@ fn the_offline_model_knows_only_what_the_engine_showed() {
     gateway.client().say("s", "My lock keeper is called Anselm.");
     assert!(gateway.client().say("s", "What is my lock keeper called?").text().contains("Anselm"));
 }
+
+#[test]
+fn past_the_cap_of_lost_threads_the_gateway_asks_for_a_restart_and_goes_on_serving() {
+    let hangs = json!({"mode": "hang-sleep", "hook": "assemble"});
+    let mut setup = Setup::new();
+    for id in ["cha01", "cha02"] {
+        setup = setup.chaos_copy(id, "in-process", &hangs);
+    }
+    let setup = setup
+        .chaos_copy("cha03", "in-process", &json!({}))
+        .chain(&["cha01", "cha02", "cha03"])
+        .env("ENGINEROOM_PLUGINS_ABANDONED_THREADS_MAX", "2")
+        .toml("[plugins.deadlines]\nassemble_ms = 400\n");
+    let gateway = setup.start();
+    let client = gateway.client();
+    assert_eq!(client.get("/healthz").json(), json!({"status": "ok"}));
+    assert_eq!(client.get("/api/engines").json()["abandonedThreads"]["restart"], Value::Null);
+
+    // The first two take a thread each; by then there are as many as there may be, so the third is not called.
+    let answer = say(&gateway);
+    assert_eq!(
+        (answer.status, answer.engine(), answer.degraded()),
+        (200, Some("legacy"), Some("deadline")),
+        "{answer:?}"
+    );
+    for session in ["s", "another"] {
+        let answer = client.say(session, "And now?");
+        assert_eq!((answer.status, answer.engine()), (200, Some("legacy")), "{answer:?}");
+    }
+    for path in ["/healthz", "/readyz"] {
+        let health = client.get(path);
+        assert_eq!((health.status, &health.json()["restart"]), (200, &json!(true)), "{path}: {health:?}");
+        assert!(health.json()["reason"].as_str().unwrap().contains("restart"), "{health:?}");
+    }
+    let engines = client.engines();
+    let threads = &engines["abandonedThreads"];
+    assert_eq!((&threads["live"], &threads["most"]), (&json!(2), &json!(2)), "{threads}");
+    let third = engines["engines"].as_array().unwrap().iter().find(|row| row["id"] == "cha03").unwrap();
+    assert_eq!(third["state"], "ready", "it is not its fault: {third}");
+    let metrics = client.get("/metrics").body;
+    for line in ["engineroom_restart_asked 1", "engineroom_abandoned_threads_live 2"] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    let said = setup.cli(&["doctor"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert!(said.stdout.contains("no engine is called in-process any more"), "{}", said.stdout);
+    let asked = gateway.stderr().matches("no engine is called in-process any more").count();
+    assert_eq!(asked, 1, "once in the log: {}", gateway.stderr());
+    assert!(gateway.stop().success());
+}

@@ -110,9 +110,13 @@ fn switched_lines() -> Result<BTreeSet<String>, String> {
 }
 
 fn part_of_the_day<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
-    let day = seconds() / 86_400;
-    let first = usize::try_from(day).unwrap_or(0).wrapping_mul(PART);
+    let first = usize::try_from(day()).unwrap_or(0).wrapping_mul(PART);
     (first..first + PART.min(rows.len())).map(|place| rows[place % rows.len()]).collect()
+}
+
+/// The day of the checked commit, since the epoch.
+pub(crate) fn day() -> u64 {
+    seconds() / 86_400
 }
 
 /// When the checked commit was made, in seconds since the epoch; without git, now.

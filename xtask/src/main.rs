@@ -1,6 +1,7 @@
 //! The project's own chores. `cargo xtask` lists them.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
+mod chaos;
 mod conform;
 mod licences;
 mod run;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         "test" => test::test(&rest),
         "lint" => test::lint(),
         "conform" => conform::conform(&rest),
+        "chaos" => chaos::chaos(&rest),
         "smoke" => smoke::smoke(),
         "licences" => licences::check(),
         other => {
@@ -33,6 +35,8 @@ fn main() -> ExitCode {
                  test [ARGS]  every test of the workspace (ARGS go to `cargo test`)\n  \
                  lint         rustfmt, clippy and rustdoc, warnings are errors\n  \
                  conform [LINES]  break lines of docs/conformance.md and see that their tests notice (without LINES: the part of the commit's day)\n  \
+                 chaos [ARGS] run every mode of the chaos engine in every hook in both isolations, or what ARGS name: --mode, --hook, \
+                 --isolation, --part N/M, --jobs, --json, --list; --leak ROUNDS; --today (the part of the commit's day)\n  \
                  smoke        start what `run` starts, hold a conversation with it, stop it\n  \
                  licences     check every dependency's licence"
             );

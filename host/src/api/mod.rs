@@ -25,7 +25,7 @@ pub use error::ApiError;
 pub use serve::serve;
 
 use crate::gateway::Gateway;
-use crate::observe::Metrics;
+use crate::observe::{Metrics, broken};
 use axum::Router;
 use axum::http::{Method, Uri};
 use axum::middleware;
@@ -68,7 +68,11 @@ impl Api {
 
 /// All routes. [`serve()`] serves them; a program may also call them in its own process.
 pub fn router(api: Arc<Api>) -> Router {
-    Router::new()
+    let mut router = Router::new();
+    if broken("latches") {
+        router = router.route("/api/test/latches", post(status::reset_latches));
+    }
+    router
         .route("/v1/chat/completions", post(chat::completions))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*id}", get(models::one))

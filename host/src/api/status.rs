@@ -101,6 +101,11 @@ pub(super) async fn engines(State(api): State<Arc<Api>>) -> Result<Json<Value>, 
     document(api).await.map(Json)
 }
 
+/// Of a test build only.
+pub(super) async fn reset_latches(State(api): State<Arc<Api>>) -> Json<Value> {
+    Json(json!({"reset": api.gateway.slot.reset_latches()}))
+}
+
 /// One engine, with what was found of its library.
 pub(super) async fn engine(State(api): State<Arc<Api>>, uri: Uri) -> Result<Json<Value>, ApiError> {
     let id = uri.path().strip_prefix("/api/engines/").and_then(paths::decoded).unwrap_or_default();

@@ -1,10 +1,11 @@
-//! The quarantine latch: one per engine id, first failure wins, final for the process.
+//! The quarantine latch: one per engine id, first failure wins, final for the process; only a test build can open it again.
 
 use super::failure::DegradedCode;
 use crate::observe::broken;
 use crate::plugins::Kind;
 use serde::Serialize;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Why an engine is out.
@@ -36,7 +37,15 @@ pub struct Quarantine {
 
 /// Latches the first quarantine of an engine for good.
 #[derive(Debug, Default)]
-pub(crate) struct Latch(OnceLock<Quarantine>);
+pub(crate) struct Latch(OnceLock<Box<Latched>>);
+
+/// A quarantine, and what follows once a test has opened the latch.
+#[derive(Debug)]
+struct Latched {
+    record: Quarantine,
+    opened: AtomicBool,
+    next: Latch,
+}
 
 impl Quarantine {
     /// The code for turns that come after the failure: a load stage keeps its own, what failed in a hook is quarantined.
@@ -51,7 +60,23 @@ impl Quarantine {
 impl Latch {
     /// The quarantine; one atomic load, read before every call.
     pub(crate) fn get(&self) -> Option<&Quarantine> {
-        self.0.get()
+        self.last().0.get().map(|latched| &latched.record)
+    }
+
+    /// The latch behind every one that was opened.
+    fn last(&self) -> &Latch {
+        let mut latch = self;
+        while let Some(latched) = latch.0.get().filter(|latched| latched.opened.load(Ordering::Acquire)) {
+            latch = &latched.next;
+        }
+        latch
+    }
+
+    /// Lets the engine in again, as a restart would. For test builds: see [`crate::slot::Slot::reset_latches`].
+    pub(crate) fn open(&self) {
+        if let Some(latched) = self.last().0.get() {
+            latched.opened.store(true, Ordering::Release);
+        }
     }
 
     /// Latches, and says loudly what happens now. False when an earlier failure stands.
@@ -60,12 +85,12 @@ impl Latch {
             return true;
         }
         let mut first = false;
-        let record = self.0.get_or_init(|| {
+        let latched = self.last().0.get_or_init(|| {
             first = true;
-            quarantine
+            Box::new(Latched { record: quarantine, opened: AtomicBool::new(false), next: Latch::default() })
         });
         if first {
-            announce(record);
+            announce(&latched.record);
         }
         first
     }
@@ -132,5 +157,19 @@ mod tests {
         assert!(latch.set(record("first")));
         assert!(!latch.set(record("second")));
         assert_eq!(latch.get().map(|q| q.reason.as_str()), Some("first"));
+    }
+
+    #[test]
+    fn a_latch_that_was_opened_latches_again() {
+        let latch = Latch::default();
+        latch.open();
+        for round in ["first", "second", "third"] {
+            assert!(latch.get().is_none());
+            assert!(latch.set(record(round)));
+            assert!(!latch.set(record("late")));
+            assert_eq!(latch.get().map(|q| q.reason.as_str()), Some(round));
+            latch.open();
+        }
+        assert!(latch.get().is_none());
     }
 }

@@ -165,6 +165,16 @@ impl Slot {
         self.abandoned() == 0
     }
 
+    /// Lets every quarantined engine and memory provider in again, as a restart would, in a build and a process that are told to
+    /// test that (`ENGINEROOM_BREAK=latches`): so that one process can be seen failing again and again. False elsewhere.
+    pub fn reset_latches(&self) -> bool {
+        let allowed = broken("latches");
+        if allowed {
+            self.engines().iter().for_each(|core| core.latch.open());
+        }
+        allowed
+    }
+
     /// All registered engines and memory providers.
     pub(crate) fn engines(&self) -> Vec<Arc<EngineCore>> {
         let engine = |known: &Known| match known {
