@@ -116,7 +116,8 @@ impl ApiError {
             ApiError::TooLarge { .. } => 413,
             ApiError::Turn(error) => error.http_status(),
             ApiError::Model(error) => error.http_status(),
-            ApiError::Store(_) | ApiError::Internal(_) | ApiError::Token(_) | ApiError::Open { .. } => 500,
+            ApiError::Store(error) => error.http_status(),
+            ApiError::Internal(_) | ApiError::Token(_) | ApiError::Open { .. } => 500,
         }
     }
 

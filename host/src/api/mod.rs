@@ -17,6 +17,7 @@ mod serve;
 mod sessions;
 mod sse;
 mod status;
+mod store;
 mod subagents;
 #[cfg(test)]
 mod tests;
@@ -81,6 +82,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/metrics", get(status::metrics))
         .route("/api/engines", get(status::engines))
         .route("/api/engines/{*id}", get(status::engine))
+        .route("/api/store", get(store::store))
         .route("/api/sessions", get(sessions::list))
         .route("/api/sessions/{*rest}", any(sessions::one))
         .fallback(|uri: Uri| async move { ApiError::NoRoute { path: uri.path().to_owned() } })

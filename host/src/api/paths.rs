@@ -57,8 +57,16 @@ pub(super) fn decoded(text: &str) -> Option<String> {
 
 /// The route's name for the metrics: a closed set, so that no path of a stranger becomes a label.
 pub(super) fn label(path: &str) -> &'static str {
-    const EXACT: [&str; 7] =
-        ["/v1/chat/completions", "/v1/models", "/healthz", "/readyz", "/metrics", "/api/engines", "/api/sessions"];
+    const EXACT: [&str; 8] = [
+        "/v1/chat/completions",
+        "/v1/models",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/api/engines",
+        "/api/store",
+        "/api/sessions",
+    ];
     if let Some(exact) = EXACT.into_iter().find(|known| *known == path) {
         return exact;
     }

@@ -1,6 +1,6 @@
 //! What the gateway is: alive, ready, its numbers, its engines.
 
-use super::{Api, ApiError, paths};
+use super::{Api, ApiError, paths, store};
 use crate::observe::{HookNumbers, METRICS_TYPE, Metrics};
 use crate::slot::{EngineState, SlotStatus};
 use crate::transcript::{OutboxCount, OutboxSummary};
@@ -23,18 +23,24 @@ pub(super) async fn healthz(State(api): State<Arc<Api>>) -> Json<Value> {
     })
 }
 
-/// Ready: the store answers, and each slot's engine is ready or out, which is settled before the first request is served.
+/// Ready: the store answers and can be written to, and each slot's engine is ready or out, which is settled before the first request is served.
 pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Response {
-    let store = Arc::clone(&api.gateway.store);
+    let stored = Arc::clone(&api.gateway.store);
     let problem = if api.stopping() {
         Some("the gateway is stopping".to_owned())
     } else {
-        match tokio::task::spawn_blocking(move || store.sessions(1, 0).map(|_| ())).await {
+        match tokio::task::spawn_blocking(move || stored.sessions(1, 0).map(|_| ())).await {
             Ok(Ok(())) => None,
             Ok(Err(cause)) => Some(cause.to_string()),
             Err(cause) => Some(cause.to_string()),
         }
     };
+    if problem.is_none()
+        && let Some(trouble) = store::health(&api.gateway.store).await
+    {
+        let body = json!({"status": "degraded", "reason": trouble.message, "code": trouble.code, "hint": trouble.hint});
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
+    }
     match problem {
         None => match api.gateway.slot.abandoned_threads().restart {
             None => Json(json!({"status": "ready"})).into_response(),

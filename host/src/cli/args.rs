@@ -74,6 +74,24 @@ pub enum Command {
     /// Sessions: what is stored, what the model would see now
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    /// The database of the state folder: whether it is sound, and what to save of a damaged one
+    #[command(subcommand)]
+    Store(StoreCommand),
+}
+
+/// `store`.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Read the whole database and say what is wrong with it; changes nothing
+    Check,
+    /// Take everything that can be read into a new database, and keep the damaged one under a name with the time
+    ///
+    /// The gateway must be stopped.
+    Repair {
+        /// Show what could be taken, and change nothing
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 /// `gateway`.

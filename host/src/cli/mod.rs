@@ -23,6 +23,7 @@ mod running;
 mod say;
 mod sessions;
 mod sse;
+mod store;
 mod subagents;
 mod turn;
 mod uninstall;
@@ -89,6 +90,7 @@ async fn run(context: &Context, command: Command) -> Result<Verdict, CliError> {
         Command::Doctor => doctor::run(context).await,
         Command::Plugins(command) => plugins::run(context, command).await,
         Command::Sessions(command) => sessions::run(context, command).await,
+        Command::Store(command) => store::run(context, &command).await,
     }
 }
 

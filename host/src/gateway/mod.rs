@@ -8,7 +8,7 @@
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
 use crate::model::{Model, Models, ModelsError};
-use crate::observe::Metrics;
+use crate::observe::{Metrics, failpoint};
 use crate::slot::Slot;
 use crate::transcript::{self, Store, StoreError};
 use crate::turn::{self, Turns};
@@ -110,6 +110,7 @@ impl Gateway {
             // A thread of its own: libraries are loaded, and children started, where nothing else waits.
             off_thread(move || {
                 let store = transcript::open(&config.gateway.state_dir).map_err(GatewayError::Store)?;
+                failpoint::pass("gateway.store_opened");
                 let slot = Slot::new(&config, runtime);
                 slot.start(&turn::factory_services(store.clone(), &*model));
                 Ok((store, slot))
@@ -117,6 +118,7 @@ impl Gateway {
             .await??
         };
         let turns = Turns::counted(config.clone(), store.clone(), models, slot.clone(), metrics.clone());
+        failpoint::pass("gateway.started");
         let start_took = started.elapsed();
         metrics.started(start_took);
         Ok(Gateway { config, store, model, slot, turns, metrics, started, start_took })
@@ -126,11 +128,13 @@ impl Gateway {
     /// Always comes back.
     pub async fn shutdown(&self) -> Stopped {
         let drained = self.turns.drain(Duration::from_millis(self.config.gateway.drain_ms)).await;
+        failpoint::pass("gateway.drained");
         // Turns that were cancelled have asked their commands to end; none may outlive the gateway.
         crate::model::end_commands();
         let (slot, store) = (self.slot.clone(), self.store.clone());
         let clean = off_thread(move || {
             let clean = slot.dispose_all(DISPOSE_PATIENCE);
+            failpoint::pass("gateway.before_close");
             store.close();
             clean
         })

@@ -1,5 +1,6 @@
 //! Tracing and metrics. No global but the tracing subscriber, which its library wants to be one.
 
+pub mod failpoint;
 mod metrics;
 mod switches;
 mod tracing_init;

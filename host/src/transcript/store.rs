@@ -2,6 +2,7 @@
 
 use super::{Message, SubagentRecord};
 use crate::diagnostic::Diagnostic;
+use crate::observe::failpoint;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
@@ -284,6 +285,8 @@ pub enum Write {
         /// New generation, greater than the one before.
         generation: u64,
     },
+    /// Writes a little, to see whether writing works.
+    Probe,
     /// Drops a part of what engines keep of a session, of bounded size: submit it while [`Store::scope_is_left`].
     DropScopePart {
         /// Session.
@@ -397,6 +400,31 @@ pub enum StoreError {
     /// The backend failed.
     #[error("the store failed: {0}")]
     Backend(String),
+    /// Another program holds the database.
+    #[error("another program holds the database: {0}")]
+    Busy(String),
+    /// No space is left.
+    #[error("the disk is full: {0}")]
+    Full(String),
+    /// Nothing can be written.
+    #[error("the database cannot be written to: {0}")]
+    ReadOnly(String),
+    /// What is on disk is not what was written.
+    #[error("the database is damaged: {reason}")]
+    Damaged {
+        /// What was found.
+        reason: String,
+    },
+    /// A store was here before, and is not there any more.
+    #[error("the database {path} is gone: {reason}")]
+    Gone {
+        /// Where it was.
+        path: String,
+        /// What tells that there was one.
+        reason: String,
+        /// What to remove for an empty one.
+        remove: String,
+    },
     /// The store is closed.
     #[error("the store is closed")]
     Closed,
@@ -414,6 +442,29 @@ pub enum StoreError {
     Invalid(&'static str),
 }
 
+impl StoreError {
+    /// The HTTP status that says the same: 503 for what may pass by itself.
+    pub fn http_status(&self) -> u16 {
+        match self {
+            StoreError::Busy(_)
+            | StoreError::Full(_)
+            | StoreError::ReadOnly(_)
+            | StoreError::Closed
+            | StoreError::Deadline => 503,
+            _ => 500,
+        }
+    }
+
+    /// A step that a test can let fail: see [`failpoint`].
+    #[inline]
+    pub(crate) fn at(point: &'static str) -> Result<(), StoreError> {
+        if failpoint::fails(point) {
+            return Err(StoreError::Backend(format!("the fail point {point} was reached")));
+        }
+        Ok(())
+    }
+}
+
 impl Diagnostic for StoreError {
     fn code(&self) -> &'static str {
         match self {
@@ -428,6 +479,11 @@ impl Diagnostic for StoreError {
             StoreError::NotFound(_) => "CE409",
             StoreError::Exists(_) => "CE410",
             StoreError::Invalid(_) => "CE411",
+            StoreError::Busy(_) => "CE412",
+            StoreError::Full(_) => "CE413",
+            StoreError::ReadOnly(_) => "CE414",
+            StoreError::Damaged { .. } => "CE415",
+            StoreError::Gone { .. } => "CE416",
         }
     }
 
@@ -439,6 +495,27 @@ impl Diagnostic for StoreError {
             StoreError::Open { .. } => Some("check that the folder exists, is writable, and has space".into()),
             StoreError::Format { .. } => Some("use the gateway version that wrote it, or a newer one".into()),
             StoreError::Backend(_) => Some("check the disk: space, permissions, health".into()),
+            StoreError::Busy(_) => Some(
+                "end the program that has the state folder's transcript.db open (`fuser` names it); it is tried again with the \
+                 next request"
+                    .into(),
+            ),
+            StoreError::Full(_) => {
+                Some("free space on the disk of the state folder; the gateway goes on by itself, and nothing that was acknowledged is lost".into())
+            }
+            StoreError::ReadOnly(_) => {
+                Some("make the state folder and its transcript.db* writable for the gateway's user, and its disk mounted for writing".into())
+            }
+            StoreError::Damaged { .. } => Some(
+                "stop the gateway and run `engineroom store repair`: it keeps the damaged file and takes everything that can be \
+                 read into a new one; `engineroom store check` shows the damage"
+                    .into(),
+            ),
+            StoreError::Gone { remove, .. } => {
+                Some(format!("put the file back from a backup; only to begin with an empty store, remove {remove}"))
+            }
+            StoreError::Closed => Some("restart the gateway; its log says what ended the store".into()),
+            StoreError::Deadline => Some("the disk is slow, or another program holds the database; retry".into()),
             _ => None,
         }
     }
@@ -545,6 +622,26 @@ pub trait Store: Send + Sync + 'static {
     /// Counters since the store was opened.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
+    }
+    /// What is wrong with the store now: the last commit failed, or damage was found. Ends with the next commit that succeeds,
+    /// but for damage, which only a repair ends.
+    fn health(&self) -> Option<StoreError> {
+        None
+    }
+    /// Why a submission of this session was not written, if one was not since this was asked last: what is in memory of the
+    /// session may be ahead of the store then.
+    fn take_failed(&self, session: SessionRow) -> Option<StoreError> {
+        let _ = session;
+        None
+    }
+    /// Reads the whole database and says what is wrong with it, at most about `most` things.
+    ///
+    /// # Errors
+    ///
+    /// When it could not be looked at.
+    fn check(&self, most: usize) -> Result<Vec<String>, StoreError> {
+        let _ = most;
+        Ok(Vec::new())
     }
     /// Bytes on disk.
     fn disk_bytes(&self) -> u64;

@@ -6,6 +6,7 @@ use super::house::House;
 use super::offer::close_row;
 use super::session::{Session, State, is_role};
 use super::subagents;
+use crate::observe::failpoint;
 use crate::transcript::reconcile::reconcile;
 use crate::transcript::{
     Ack, Entry, EntryBody, EntryId, Message, OutboxRow, OutboxState, Role, Submission, TurnRecord, Write, stored_flags,
@@ -51,6 +52,7 @@ pub(super) struct Admitted {
 impl House {
     /// Admits messages to a session. From here on they have row ids, and reads at or past the current turn are fenced.
     pub(super) fn admit(&self, session: &Session, admission: Admission) -> Result<Admitted, TurnError> {
+        TurnError::at("turn.admit.before")?;
         let mut state = session.state();
         let turn_id = uuid::Uuid::now_v7().to_string();
         let (branch_at, append_from) = self.place(&state, &admission);
@@ -138,10 +140,12 @@ impl House {
         }
         let lease = Some((state.record().row, self.store.lease()));
         let submission = Submission { lease, writes };
+        TurnError::at("turn.admit.before_queue")?;
         admitted.ack = Some(match admission.whole {
             true => self.store.submit_soon(submission, SHARE_SYNC),
             false => self.store.submit(submission),
         });
+        failpoint::pass("turn.admit.queued");
         Ok(admitted)
     }
 

@@ -6,7 +6,7 @@ use super::house::House;
 use super::session::Session;
 use super::summaries::{Kept, forget};
 use crate::compaction::{self, CompactInput, CompactionError, Outcome, summary_message};
-use crate::observe::broken;
+use crate::observe::{broken, failpoint};
 use crate::slot::CompactOutput;
 use crate::transcript::{CompactionBody, Entry, EntryBody, EntryId, Submission};
 use engine_abi::wire::trigger;
@@ -147,7 +147,9 @@ impl House {
             },
             inner: Arc::from(session.agent.summarizer(name)),
         };
+        failpoint::pass("compact.summary.before");
         let outcome = compaction::compact_at(input, cut, &summarizer, &session.agent.counter).await?;
+        failpoint::pass("compact.summary.after");
         session.state().extra.planned_cut = None;
         match outcome {
             Outcome::Nothing { reason } => Ok(Measured::nothing(reason, tokens)),
@@ -198,6 +200,7 @@ impl House {
             body: EntryBody::Compaction(body),
         };
         let id = entry.id;
+        failpoint::pass("compact.boundary.before");
         let mut writes = Vec::new();
         if let Err(error) = state.append(entry, &mut writes) {
             return Measured::nothing(error.to_string(), before);
@@ -208,6 +211,7 @@ impl House {
             // Nobody is told before a later submission of this session is durable, and those are applied in order.
             drop(self.store.submit(Submission { lease, writes }));
         }
+        failpoint::pass("compact.boundary.queued");
         state.add_boundary(id);
         state.sync(&session.agent.counter);
         Measured {

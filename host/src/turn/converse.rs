@@ -7,6 +7,7 @@ use super::run::TurnRun;
 use super::settle::Envelope;
 use super::tools::Relay;
 use crate::model::{Accumulator, ModelError, ModelReply, ModelStream, Reply, Usage, reply_of, usage_only, wants_usage};
+use crate::observe::failpoint;
 use crate::transcript::reconcile::BETWEEN;
 use crate::transcript::{Content, EntryId, Message};
 use futures_util::StreamExt;
@@ -46,6 +47,7 @@ impl TurnRun {
             told.calls += 1;
             self.notes.model_calls = told.calls;
             let mut said = self.listen(outlet, answer, &mut told.relay).await?;
+            TurnError::at("turn.model.heard")?;
             self.note_usage(said.reply.usage.as_ref());
             self.host.answered(&said.reply, !said.gone);
             add_usage(&mut told.usage, said.usage.take());
@@ -64,7 +66,9 @@ impl TurnRun {
             }
             let mixed = ours.len() < said.reply.message.tool_calls.len();
             let entry = self.store_calls(said.reply.message.clone(), mixed).await?;
+            TurnError::at("turn.tool.before")?;
             let results = self.run_calls(&ours).await?;
+            TurnError::at("turn.tool.after")?;
             let last = self.store_results(results).await?;
             if mixed {
                 return self.answered(outlet, said, told, Some((entry, last))).await;
@@ -86,7 +90,9 @@ impl TurnRun {
             ModelReply::Stream(chunks) => chunks,
         };
         if outlet.stream {
+            TurnError::at("turn.stream.before_open")?;
             outlet.open(self).await?;
+            failpoint::pass("turn.stream.opened");
         }
         let since = Instant::now();
         let heard = self.hear(outlet, chunks, relay).await;

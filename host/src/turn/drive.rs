@@ -15,6 +15,7 @@ use super::subagents;
 use super::tools::Toolbox;
 use super::{TurnBody, TurnError, TurnReply, TurnRequest, TurnStream};
 use crate::model::{ModelError, ModelReply, ModelRequest};
+use crate::observe::failpoint;
 use crate::slot::LeaseRequest;
 use futures_util::StreamExt;
 use serde_json::Value;
@@ -54,6 +55,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
             (Some(lane), house.open(key, true).await?)
         }
     };
+    TurnError::at("turn.lane.entered")?;
     let mut resume = None;
     if let Some(key) = &request.idempotency_key {
         match stored_answer(house, &session, key).await? {
@@ -70,6 +72,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
     let lease = house.slot.lease(&LeaseRequest::turn(agent, !ephemeral)).map_err(TurnError::Slot)?;
     warn_of_passed(&lease, session.key.as_deref());
     cancel.check()?;
+    TurnError::at("turn.leased")?;
     let child = session.key.as_deref().and_then(|key| house.subagents.live(key));
     let mut run = TurnRun {
         services: TurnServices::new(house.clone(), session.clone()),
@@ -112,9 +115,11 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         whole: !request.stream && Keeper::of(&run.agent.info).is_none(),
     };
     run.admitted = house.admit(&run.session, admission)?;
+    TurnError::at("turn.admit.after")?;
     if let Some(child) = child {
         // Whoever spawned it waits for this moment: from here on it runs, whatever happens.
         run.admission_durable().await?;
+        TurnError::at("subagent.admitted")?;
         child.admitted();
     }
     Ok(Begun::Run(Box::new(run)))
@@ -125,11 +130,15 @@ async fn answer(mut run: TurnRun, stream: bool, head: Head) {
     let mut outlet = Outlet::new(stream, head);
     match run.converse(&mut outlet).await {
         Ok(()) => {
+            failpoint::pass("turn.reply.before_end");
             // The end of the reply acknowledges the turn.
             drop(outlet);
+            failpoint::pass("turn.reply.after_end");
             run.hand_over().await;
+            failpoint::pass("turn.lane.before_free");
         }
         Err(error) => {
+            failpoint::pass("turn.unanswered.before");
             run.store_unanswered(&error);
             outlet.fail(error).await;
         }
@@ -168,9 +177,11 @@ impl TurnRun {
         };
         let request = ModelRequest { params, messages, stream, ..ModelRequest::default() };
         drop(prompt);
+        TurnError::at("turn.model.before")?;
         let since = Instant::now();
         let model = self.agent.model.clone();
         let outcome = self.cancel.unless_fired(model.call(request)).await?;
+        TurnError::at("turn.model.after")?;
         self.timed("model", since);
         Ok(outcome)
     }

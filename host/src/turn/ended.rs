@@ -7,6 +7,7 @@ use super::run::TurnRun;
 use super::session::Session;
 use super::settle::STORE_PATIENCE;
 use super::subagents;
+use crate::observe::failpoint;
 use crate::slot::{EngineRef, Hook, Lease};
 use crate::transcript::{SessionRow, StoreError, Submission, Write};
 use engine_abi::wire::session_end;
@@ -67,11 +68,13 @@ pub(super) async fn end(house: &Arc<House>, key: &str, end: End) -> Result<EndRe
         let state = session.state();
         (state.record().row, state.record().generation)
     };
+    TurnError::at("session.end.before_told")?;
     let known = knowing(house, &session, row).await?;
     let mut engines = Vec::with_capacity(known.len());
     for id in known {
         engines.push(tell(house, &session, id, end).await);
     }
+    TurnError::at("session.end.told")?;
     // What waits for a next turn of a session that is gone must not be written.
     session.state().extra.deferred.clear();
     match end {
@@ -80,10 +83,12 @@ pub(super) async fn end(house: &Arc<House>, key: &str, end: End) -> Result<EndRe
             submit(house, row, Write::ResetSession { session: row, generation: generation + 1 }).await?;
             // The lane is held until the last part is gone: no engine meets half of what it kept.
             while is_left(house, row).await? {
+                TurnError::at("session.reset.part")?;
                 submit(house, row, Write::DropScopePart { session: row }).await?;
             }
         }
     }
+    failpoint::pass("session.end.done");
     house.hot.forget(key);
     drop(lane);
     if end != End::Reset {

@@ -3,6 +3,7 @@
 use super::subagents::SubagentError;
 use crate::diagnostic::Diagnostic;
 use crate::model::ModelError;
+use crate::observe::failpoint;
 use crate::slot::SlotError;
 use crate::transcript::StoreError;
 
@@ -103,6 +104,15 @@ pub enum TurnError {
 }
 
 impl TurnError {
+    /// A step that a test can let fail: see [`failpoint`].
+    #[inline]
+    pub(super) fn at(point: &'static str) -> Result<(), TurnError> {
+        if failpoint::fails(point) {
+            return Err(TurnError::internal(format!("the fail point {point} was reached")));
+        }
+        Ok(())
+    }
+
     pub(super) fn invalid(message: impl Into<String>, param: impl Into<String>) -> TurnError {
         TurnError::Invalid { message: message.into(), param: Some(param.into()) }
     }
@@ -123,7 +133,8 @@ impl TurnError {
             TurnError::Slot(error) => error.http_status(),
             TurnError::Subagent(error) => error.http_status(),
             TurnError::Model(error) => error.http_status(),
-            TurnError::Compaction { .. } | TurnError::Store(_) | TurnError::Internal { .. } => 500,
+            TurnError::Store(error) => error.http_status(),
+            TurnError::Compaction { .. } | TurnError::Internal { .. } => 500,
         }
     }
 }

@@ -12,9 +12,9 @@ use super::summaries::Summaries;
 use crate::config::Config;
 use crate::memory::MemoryRoom;
 use crate::model::Models;
-use crate::observe::Metrics;
+use crate::observe::{Metrics, failpoint};
 use crate::slot::Slot;
-use crate::transcript::{HotSessions, Store, SubagentRecord};
+use crate::transcript::{HotSessions, SessionRow, Store, StoreError, SubagentRecord};
 use std::collections::HashSet;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -144,6 +144,15 @@ impl House {
         self.runtime.spawn_blocking(work).await.unwrap_or_else(|error| Err(TurnError::internal(error.to_string())))
     }
 
+    /// Why a submission of a session failed. What stands on an earlier one that failed is refused for what it lacks; then the
+    /// first error is the one to tell.
+    pub(super) fn cause(&self, row: SessionRow, error: StoreError) -> StoreError {
+        match error {
+            StoreError::Invalid(_) | StoreError::NotFound(_) => self.store.take_failed(row).unwrap_or(error),
+            error => error,
+        }
+    }
+
     /// Writes, now and then, what waits for a next turn.
     pub(super) fn start_flushing(self: &Arc<House>) {
         let house = Arc::downgrade(self);
@@ -168,6 +177,7 @@ impl House {
 
     /// Writes the marks of sessions that had no next turn yet.
     fn flush(&self) {
+        failpoint::pass("turn.flush");
         let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         for key in waiting {
             // One that is not in memory any more wrote them when it left.

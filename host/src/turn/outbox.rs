@@ -5,7 +5,7 @@
 //! it has it.
 
 use super::session::{State, message_of};
-use crate::observe::broken;
+use crate::observe::{broken, failpoint};
 use crate::slot::EntryRef;
 use crate::transcript::{BlockedReason, Entry, EntryId, OutboxRow, OutboxState, Role, Write, stored_flags};
 use engine_abi::wire::{EntryHeadV1, entry_flags};
@@ -39,6 +39,7 @@ impl State<'_> {
     /// A row was taken by its engine: it goes with the next submission. Until then a crash offers it again, and the engine
     /// answers `duplicate`.
     pub(super) fn settle_row(&mut self, engine: &str, key: &str) {
+        failpoint::pass("outbox.settle");
         let Some(row) = self.row_mut(engine, key) else { return };
         let (first, last, session) = (row.first, row.last, row.session);
         let mut writes = std::mem::take(&mut self.extra.deferred);
@@ -59,6 +60,7 @@ impl State<'_> {
 
     /// A row was offered in vain: it stays, with the reason.
     pub(super) fn blame_row(&mut self, engine: &str, key: &str, reason: &str, now_ms: i64) {
+        failpoint::pass("outbox.blame");
         let Some(row) = self.row_mut(engine, key) else { return };
         row.attempts += 1;
         row.attempted_ms = now_ms;
@@ -75,6 +77,7 @@ impl State<'_> {
 
     /// A row can never be offered as it is.
     pub(super) fn block_row(&mut self, engine: &str, key: &str, reason: BlockedReason) {
+        failpoint::pass("outbox.block");
         let session = self.record().key.clone();
         if broken("8.59") && reason != BlockedReason::TargetChanged {
             self.extra.outbox.retain(|row| row.key != key || row.engine != engine);

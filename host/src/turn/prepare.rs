@@ -8,7 +8,7 @@ use super::run::TurnRun;
 use super::services::Manner;
 use super::session::message_of;
 use super::shadow::Shown;
-use crate::observe::broken;
+use crate::observe::{broken, failpoint};
 use crate::slot::{
     AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, Item, LEGACY, LeaseRequest,
     PromptAuthority, PromptInput, View,
@@ -162,6 +162,7 @@ impl TurnRun {
         let engine = self.lease.engine().id().to_owned();
         let now = self.session_facts(None, None);
         let taken = done.clone();
+        failpoint::pass("turn.commit.before");
         let outcome = self
             .segment(now.clone(), false, move |segment| {
                 if maintain && broken("8.66") {
@@ -179,14 +180,18 @@ impl TurnRun {
                         Ok(None) => return Ok(false),
                         Ok(Some(_)) => taken.fetch_add(1, Ordering::AcqRel),
                     };
+                    failpoint::pass("turn.commit.between");
                 }
                 *segment.session_mut() = now;
                 if maintain && !broken("8.66") {
+                    failpoint::pass("turn.maintain.before");
                     segment.maintain(trigger::TURN, false)?;
+                    failpoint::pass("turn.maintain.after");
                 }
                 Ok(true)
             })
             .await;
+        failpoint::pass("turn.commit.after");
         let taken = done.load(Ordering::Acquire);
         let now_ms = self.house.clock.now_ms();
         let mut state = self.session.state();
@@ -212,7 +217,9 @@ impl TurnRun {
         if !due {
             return Ok(());
         }
+        failpoint::pass("turn.bootstrap.before");
         let read = self.bootstrap().await.map_err(Setback::Failed)?;
+        failpoint::pass("turn.bootstrap.after");
         if read != 0 {
             self.session.state().covered(engine.id(), read);
         }
@@ -238,6 +245,7 @@ impl TurnRun {
     }
 
     async fn assemble_now(&mut self, engine: &EngineRef, limit: u64) -> Result<Assembled, Setback> {
+        failpoint::pass("turn.assemble.before");
         let available_tools = tool_names(self.tools.params(&self.params));
         let memory = self.memory_section(engine, &available_tools).await;
         let since = Instant::now();

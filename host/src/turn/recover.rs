@@ -84,6 +84,7 @@ impl TurnRun {
 
 /// Opens a session, which reads its rows anew. True when turns wait to be handed over.
 async fn take_up(house: &Arc<House>, key: &str) -> Result<bool, TurnError> {
+    TurnError::at("outbox.recover.take_up")?;
     let _lane = house.lanes.enter(key).await?;
     let session = house.open(key, false).await?;
     let mut state = session.state();
@@ -93,6 +94,7 @@ async fn take_up(house: &Arc<House>, key: &str) -> Result<bool, TurnError> {
 
 /// Hands over the oldest turn of a session that waits for an engine which can take it. True when there are more.
 async fn hand_over_next(house: &Arc<House>, key: &str) -> Result<bool, TurnError> {
+    TurnError::at("outbox.recover.hand_over")?;
     let lane = house.lanes.enter(key).await?;
     let session = house.open(key, false).await?;
     let (agent, engines) = {

@@ -171,6 +171,7 @@ async fn retry(house: &Arc<House>, session: &Arc<Session>, row: &OutboxRow) -> R
 
 /// Drops a row; done when it is on disk.
 async fn drop_row(house: &Arc<House>, session: &Session, row: &OutboxRow) -> Result<(), TurnError> {
+    TurnError::at("outbox.repair.drop")?;
     let ack = {
         let mut state = session.state();
         let mut writes = std::mem::take(&mut state.extra.deferred);

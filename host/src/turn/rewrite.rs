@@ -5,7 +5,7 @@
 
 use super::house::House;
 use super::session::{Session, State, message_of};
-use crate::observe::broken;
+use crate::observe::{broken, failpoint};
 use crate::slot::{MaintainOutput, Replacement, ServiceError, ServiceStatus};
 use crate::transcript::{Ack, Entry, EntryBody, EntryId, Message, OutboxRow, Role, StoreError, Submission, Write};
 use std::collections::{BTreeSet, HashMap};
@@ -41,11 +41,14 @@ pub(super) fn rewrite(
         let Some(at) = changed.keys().min().and_then(|first| state.branch().position(*first)) else {
             return Ok(unchanged("no changed matching message entries"));
         };
+        failpoint::pass("rewrite.before");
         branch_off(house, session, &mut state, at, &changed).map_err(|error| failed(house, session, error))?
     };
+    failpoint::pass("rewrite.queued");
     if let Some(ack) = ack {
         ack.durable_blocking(deadline).map_err(|error| failed(house, session, error))?;
     }
+    failpoint::pass("rewrite.durable");
     Ok(rewritten)
 }
 

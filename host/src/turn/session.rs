@@ -144,11 +144,15 @@ impl House {
         let name: Arc<str> = Arc::from(key);
         if let Some(handle) = self.hot.warm(key) {
             let session = self.session_of(name.clone(), handle);
-            let usable = {
+            let (row, usable) = {
                 let state = session.state();
-                state.extra.ready && (create || state.is_stored())
+                (state.record().row, state.extra.ready && (create || state.is_stored()))
             };
-            if usable {
+            // Something of it was not written that nobody waited for: what is in memory is ahead of the store.
+            if let Some(error) = self.store.take_failed(row) {
+                tracing::warn!(%error, session = key, "a write of the session failed; it is read anew");
+                self.hot.forget(key);
+            } else if usable {
                 return Ok(Arc::new(session));
             }
         }

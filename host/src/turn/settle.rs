@@ -8,7 +8,7 @@ use super::outbox::entry_ref;
 use super::run::TurnRun;
 use super::session::State;
 use crate::model::{Reply, Usage};
-use crate::observe::broken;
+use crate::observe::{broken, failpoint};
 use crate::slot::{Hook, HookFailure};
 use crate::transcript::{EngineScope, EntryId, OutboxRow, OutboxState, StoreError, Submission, TurnRecord, Write};
 use engine_abi::wire::session_end;
@@ -46,6 +46,7 @@ impl TurnRun {
             "notes": self.notes,
         });
         self.follow_rewrite();
+        TurnError::at("turn.answer.before")?;
         let ack = {
             let mut state = self.session.state();
             let mut writes = std::mem::take(&mut state.extra.deferred);
@@ -73,8 +74,10 @@ impl TurnRun {
             self.accept(&mut state, last, open, &mut writes);
             writes.push(Write::Turn(self.record(&state, id, detail)));
             let lease = Some((state.record().row, self.house.store.lease()));
+            TurnError::at("turn.answer.before_queue")?;
             self.house.store.submit(Submission { lease, writes })
         };
+        failpoint::pass("turn.answer.queued");
         let admission = self.admitted.ack.take();
         let durable = async move {
             if let Some(admission) = admission {
@@ -84,7 +87,8 @@ impl TurnRun {
         };
         let outcome = tokio::time::timeout(STORE_PATIENCE, durable).await.unwrap_or(Err(StoreError::Deadline));
         self.notes.timings.push(("commit", u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)));
-        outcome?;
+        outcome.map_err(|error| self.cause(error))?;
+        failpoint::pass("turn.answer.durable");
         self.settled = true;
         Ok(())
     }
@@ -92,15 +96,32 @@ impl TurnRun {
     /// Waits until the admission is durable: before the first byte leaves.
     pub(super) async fn admission_durable(&mut self) -> Result<(), TurnError> {
         let Some(ack) = self.admitted.ack.take() else { return Ok(()) };
-        tokio::time::timeout(STORE_PATIENCE, ack.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
+        TurnError::at("turn.admit.before_durable")?;
+        let outcome = tokio::time::timeout(STORE_PATIENCE, ack.durable()).await.unwrap_or(Err(StoreError::Deadline));
+        outcome.map_err(|error| self.cause(error))?;
         Ok(())
+    }
+
+    fn cause(&self, error: StoreError) -> StoreError {
+        let row = self.session.state().record().row;
+        self.house.cause(row, error)
     }
 
     /// Waits until everything that was queued before is durable.
     pub(super) async fn barrier(&mut self) -> Result<(), TurnError> {
         let ack = self.house.store.submit(Submission { lease: None, writes: Vec::new() });
         tokio::time::timeout(STORE_PATIENCE, ack.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
-        Ok(())
+        // It was its turn, but it may have failed.
+        let row = self.session.state().record().row;
+        match self.house.store.take_failed(row) {
+            None => Ok(()),
+            Some(error) => {
+                if let Some(key) = &self.session.key {
+                    self.house.hot.forget(key);
+                }
+                Err(TurnError::Store(error))
+            }
+        }
     }
 
     /// Ends a turn without an answer. What was admitted stays, and the record says what became of it.
@@ -174,6 +195,7 @@ impl TurnRun {
     /// What follows an answer, off the reply's path and before the lane is free: the engine takes the turn over, maintains, and
     /// the history is compacted ahead of the next turn. Nothing here can change the reply.
     pub(super) async fn hand_over(&mut self) {
+        failpoint::pass("turn.hand_over.before");
         self.session.state().sync(&self.agent.counter);
         // From here on the client may be gone: only a stop of the gateway cancels.
         self.cancel.only_stop();
@@ -193,6 +215,7 @@ impl TurnRun {
         if ephemeral {
             return;
         }
+        failpoint::pass("turn.hand_over.after");
         let watched = self.watched();
         let open = self.session.state().extra.outbox.iter().any(|row| row.state == OutboxState::Admitted);
         if !open {

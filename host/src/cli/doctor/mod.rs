@@ -15,7 +15,7 @@ use crate::model::{self, ModelError};
 use crate::observe::broken;
 use crate::plugins::{self, SandboxReport};
 use crate::slot::{ExecutionHost, HostServices, NoServices, Slot};
-use crate::transcript::{self, OutboxSummary};
+use crate::transcript::{self, OutboxSummary, StoreError};
 use findings::{Finding, Level};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,6 +25,8 @@ use std::time::Duration;
 
 /// Longest wait for the model endpoint's list of models.
 const MODEL_PATIENCE: Duration = Duration::from_secs(5);
+/// Most damages of the database that are told.
+const PROBLEMS: usize = 20;
 /// How long engines may take to dispose when no gateway runs.
 const DISPOSE: Duration = Duration::from_secs(5);
 
@@ -87,7 +89,7 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
     for (id, section) in config.agents.iter().filter_map(|(id, agent)| Some((id, agent.model.as_ref()?))) {
         agent_models.insert(id.clone(), examine_model(section, Some(id), &mut findings).await);
     }
-    let store = examine_store(config, running.is_some(), &mut findings).await?;
+    let store = examine_store(context, running.is_some(), &mut findings).await?;
     let sandbox = plugins::sandbox_support();
     findings.extend(sandbox.lacks.iter().map(|lack| findings::of_lack(*lack)));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
@@ -243,27 +245,79 @@ async fn examine_model(section: &ModelConfig, agent: Option<&str>, findings: &mu
     shown
 }
 
-/// The store of the state folder. While a gateway runs the store is its own, and only named.
-async fn examine_store(config: &Config, running: bool, findings: &mut Vec<Finding>) -> Result<Value, CliError> {
+/// The store of the running gateway, which alone may look at it.
+async fn ask_store(context: &Context, findings: &mut Vec<Finding>) -> Value {
+    let folder = &context.config().gateway.state_dir;
+    let answer = match context.remote() {
+        Ok(Some(door)) => door.get("/api/store?check=true").await,
+        _ => return json!({"state_dir": folder, "open_in": "gateway"}),
+    };
+    match answer {
+        Ok(store) => {
+            let problems = store.get("problems").and_then(Value::as_array).into_iter().flatten();
+            let problems: Vec<String> = problems.filter_map(Value::as_str).map(str::to_owned).collect();
+            let trouble = store.get("trouble").filter(|trouble| trouble.is_object());
+            if problems.is_empty()
+                && let Some(trouble) = trouble
+            {
+                findings.push(Finding {
+                    code: trouble.get("code").and_then(Value::as_str).map(str::to_owned),
+                    hint: trouble.get("hint").and_then(Value::as_str).map(str::to_owned),
+                    ..Finding::new(
+                        Level::Failed,
+                        "store",
+                        trouble.get("message").and_then(Value::as_str).unwrap_or("the store is in trouble"),
+                    )
+                });
+            }
+            of_problems(&problems, findings);
+            json!({"state_dir": folder, "open_in": "gateway", "bytes": store.get("bytes"), "problems": problems})
+        }
+        Err(error) => {
+            findings.push(Finding::of(Level::Failed, "store", error.report()));
+            json!({"state_dir": folder, "open_in": "gateway"})
+        }
+    }
+}
+
+/// Damage of the database, in one finding.
+fn of_problems(problems: &[String], findings: &mut Vec<Finding>) {
+    let Some(first) = problems.first() else { return };
+    let damage = StoreError::Damaged { reason: first.clone() };
+    let causes = problems.iter().skip(1).cloned().collect();
+    findings.push(Finding { causes, ..Finding::of(Level::Failed, "store", damage.report()) });
+}
+
+/// The store of the state folder. While a gateway runs the store is its own.
+async fn examine_store(context: &Context, running: bool, findings: &mut Vec<Finding>) -> Result<Value, CliError> {
+    let config = context.config();
     let folder = config.gateway.state_dir.clone();
     if running {
-        return Ok(json!({"state_dir": folder, "open_in": "gateway"}));
+        return Ok(ask_store(context, findings).await);
     }
     let path = folder.clone();
     let opened = tokio::task::spawn_blocking(move || {
+        // First without changing anything: a damaged one is not opened.
+        if let Some(report) = transcript::check(&path, PROBLEMS)?.filter(|report| !report.problems.is_empty()) {
+            return Ok(Some(Err(report)));
+        }
         let Some(store) = transcript::open_existing(&path)? else { return Ok(None) };
         let sessions = store.sessions(usize::MAX >> 1, 0).map(|sessions| sessions.len());
         let outbox = store.outbox_counts();
-        let outcome = sessions.and_then(|sessions| Ok(Some((sessions, store.disk_bytes(), outbox?))));
+        let outcome = sessions.and_then(|sessions| Ok(Some(Ok((sessions, store.disk_bytes(), outbox?)))));
         store.close();
         outcome
     });
     let failed = |error| CliError::Start { what: "the examination", source: std::io::Error::other(error) };
     Ok(match opened.await.map_err(failed)? {
-        Ok(Some((sessions, bytes, outbox))) => {
+        Ok(Some(Err(report))) => {
+            of_problems(&report.problems, findings);
+            json!({"state_dir": folder, "bytes": report.bytes, "problems": report.problems})
+        }
+        Ok(Some(Ok((sessions, bytes, outbox)))) => {
             let outbox = OutboxSummary::by_engine(&outbox);
             findings.extend(findings::of_outboxes(&json!(outbox)));
-            json!({"state_dir": folder, "sessions": sessions, "bytes": bytes, "outbox": outbox})
+            json!({"state_dir": folder, "sessions": sessions, "bytes": bytes, "outbox": outbox, "problems": []})
         }
         Ok(None) => json!({"state_dir": folder, "sessions": 0, "bytes": 0}),
         Err(error) => {

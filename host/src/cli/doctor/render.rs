@@ -88,9 +88,14 @@ fn house(out: &Out, examination: &Examination) {
     let kept = match (store.get("sessions").and_then(Value::as_u64), store.get("bytes").and_then(Value::as_u64)) {
         (Some(sessions), Some(size)) => format!(": {} session(s), {}", count(sessions), bytes(size)),
         _ if text(store, "/open_in") == "gateway" => ", open in the gateway".into(),
+        _ if store.get("problems").is_some() => ", damaged".into(),
         _ => ", cannot be opened".into(),
     };
-    out.line(&format!("store    {}{kept}", text(store, "/state_dir")));
+    let sound = match store.get("problems").and_then(Value::as_array) {
+        Some(problems) if problems.is_empty() => "; all of it is what was written",
+        _ => "",
+    };
+    out.line(&format!("store    {}{kept}{sound}", text(store, "/state_dir")));
     out.line(&format!("sandbox  {}, for probes and workers", examination.sandbox));
     let bundled = match examination.bundled {
         0 => "none known to this program (`cargo xtask run` builds one that knows its own)".to_owned(),

@@ -1,7 +1,7 @@
 //! One submission, applied inside the writer's transaction.
 
 use super::purge::What;
-use super::{backend, codec, engine, purge, subagents};
+use super::{backend, codec, engine, purge, schema, subagents};
 use crate::transcript::{
     BlockedReason, Entry, LeaseToken, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError, Submission,
     TurnRecord, Write,
@@ -13,10 +13,50 @@ pub(super) fn submission(conn: &Connection, submission: &Submission) -> Result<(
     if let Some((session, token)) = submission.lease {
         check_lease(conn, session, token, &submission.writes)?;
     }
+    StoreError::at("store.apply.before")?;
     for write in &submission.writes {
         apply(conn, write, submission.lease)?;
     }
-    Ok(())
+    seal(conn, &submission.writes)?;
+    StoreError::at("store.apply.after")
+}
+
+/// Brings the sums of the sessions up to date whose branch the writes moved.
+fn seal(conn: &Connection, writes: &[Write]) -> Result<(), StoreError> {
+    let mut moved: Vec<SessionRow> = writes.iter().filter_map(moves).collect();
+    moved.sort_unstable();
+    moved.dedup();
+    moved.into_iter().try_for_each(|session| seal_session(conn, session))
+}
+
+fn moves(write: &Write) -> Option<SessionRow> {
+    match write {
+        Write::CreateSession { record } => Some(record.row),
+        Write::SetHead { session, .. }
+        | Write::Generation { session, .. }
+        | Write::Rename { session, .. }
+        | Write::ResetSession { session, .. } => Some(*session),
+        _ => None,
+    }
+}
+
+pub(super) fn seal_session(conn: &Connection, session: SessionRow) -> Result<(), StoreError> {
+    let row = session as i64;
+    let sum = conn
+        .prepare_cached("SELECT key, session_id, agent, head, generation FROM sessions WHERE row = ?1")
+        .and_then(|mut statement| {
+            let sum = |found: &rusqlite::Row<'_>| {
+                let text = |at: usize| found.get_ref(at)?.as_str().map_err(rusqlite::Error::from);
+                Ok(codec::session_sum(row, text(0)?, text(1)?, text(2)?, found.get(3)?, found.get(4)?))
+            };
+            statement.query_row([row], sum).optional()
+        })
+        .map_err(backend)?;
+    match sum {
+        Some(sum) => run(conn, "UPDATE sessions SET sum = ?2 WHERE row = ?1", (row, sum)).map(|_| ()),
+        // Deleted in the same list.
+        None => Ok(()),
+    }
 }
 
 /// An older token than the session has seen is refused; a newer one is remembered, in the same transaction.
@@ -39,9 +79,16 @@ fn check_lease(conn: &Connection, session: SessionRow, token: LeaseToken, writes
 
 fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken)>) -> Result<(), StoreError> {
     match write {
-        Write::CreateSession { record } => create_session(conn, record, lease),
-        Write::Append(entry) => append(conn, entry),
+        Write::CreateSession { record } => {
+            StoreError::at("store.write.session")?;
+            create_session(conn, record, lease)
+        }
+        Write::Append(entry) => {
+            StoreError::at("store.write.entry")?;
+            append(conn, entry)
+        }
         Write::SetHead { session, head } => {
+            StoreError::at("store.write.head")?;
             if *head != 0 && session_of(conn, *head)? != Some(*session) {
                 return Err(StoreError::Invalid("the head is no entry of the session"));
             }
@@ -56,8 +103,12 @@ fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken
             let sql = "UPDATE sessions SET session_id = ?2 WHERE row = ?1";
             one(run(conn, sql, (*session as i64, session_id))?, "session")
         }
-        Write::Outbox(row) => outbox(conn, row),
+        Write::Outbox(row) => {
+            StoreError::at("store.write.outbox")?;
+            outbox(conn, row)
+        }
         Write::OutboxDelete { engine, key } => {
+            StoreError::at("store.write.outbox_delete")?;
             run(conn, "DELETE FROM outbox WHERE engine = ?1 AND key = ?2", (engine, key)).map(|_| ())
         }
         Write::OutboxCovered { engine, session, up_to } => {
@@ -71,7 +122,10 @@ fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken
                        ON CONFLICT(session, engine) DO UPDATE SET entry = max(entry, ?3)";
             run(conn, sql, (*session as i64, engine, *entry as i64)).map(|_| ())
         }
-        Write::Turn(record) => turn(conn, record),
+        Write::Turn(record) => {
+            StoreError::at("store.write.turn")?;
+            turn(conn, record)
+        }
         Write::TurnDetail { session, turn_id, name, value } => {
             let sql =
                 "UPDATE turns SET detail = json_set(detail, '$.' || ?3, json(?4)) WHERE session = ?1 AND turn_id = ?2";
@@ -82,12 +136,19 @@ fn apply(conn: &Connection, write: &Write, lease: Option<(SessionRow, LeaseToken
                        ON CONFLICT(session, entry) DO UPDATE SET text = ?3";
             run(conn, sql, (*session as i64, *entry as i64, text)).map(|_| ())
         }
-        Write::EngineBatch { engine, scope, ops } => engine::batch(conn, engine, *scope, ops),
+        Write::EngineBatch { engine, scope, ops } => {
+            StoreError::at("store.write.engine")?;
+            engine::batch(conn, engine, *scope, ops)
+        }
         Write::EngineDropScope { engine, scope } => engine::drop_scope(conn, engine.as_deref(), *scope),
-        Write::Subagent(record) => subagents::put(conn, record),
+        Write::Subagent(record) => {
+            StoreError::at("store.write.subagent")?;
+            subagents::put(conn, record)
+        }
         Write::SubagentForget(child) => subagents::forget(conn, child),
         Write::DeleteSession { session } => delete_session(conn, *session),
         Write::ResetSession { session, generation } => reset_session(conn, *session, *generation),
+        Write::Probe => schema::set_meta(conn, "probed", 1).map_err(backend),
         Write::DropScopePart { session } => purge::part(conn, *session, What::Scope).map(|_| ()),
     }
 }
@@ -133,8 +194,18 @@ fn append(conn: &Connection, entry: &Entry) -> Result<(), StoreError> {
     let sql = "UPDATE sessions SET entries = entries + 1, updated_ms = max(updated_ms, ?2) WHERE row = ?1";
     one(run(conn, sql, (entry.session as i64, entry.time_ms))?, "session")?;
     let (kind, body) = codec::encode(&entry.body)?;
-    let sql = "INSERT INTO entries(id, parent, session, time_ms, flags, tokens, kind, body)
-               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    let numbers = [
+        entry.id as i64,
+        entry.parent as i64,
+        entry.session as i64,
+        entry.time_ms,
+        i64::from(entry.flags),
+        i64::from(entry.tokens),
+        kind,
+    ];
+    let sum = codec::entry_sum(numbers, &body);
+    let sql = "INSERT INTO entries(id, parent, session, time_ms, flags, tokens, kind, body, sum)
+               VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     let inserted = conn.prepare_cached(sql).and_then(|mut s| {
         s.execute((
             entry.id as i64,
@@ -145,6 +216,7 @@ fn append(conn: &Connection, entry: &Entry) -> Result<(), StoreError> {
             entry.tokens,
             kind,
             body.as_ref(),
+            sum,
         ))
     });
     match inserted {
@@ -217,6 +289,7 @@ fn turn(conn: &Connection, record: &TurnRecord) -> Result<(), StoreError> {
 
 fn delete_session(conn: &Connection, session: SessionRow) -> Result<(), StoreError> {
     let row = session as i64;
+    StoreError::at("store.write.delete")?;
     forget_handing_over(conn, row)?;
     subagents::forget_children(conn, row)?;
     one(run(conn, "DELETE FROM sessions WHERE row = ?1", [row])?, "session")?;
@@ -227,6 +300,7 @@ fn delete_session(conn: &Connection, session: SessionRow) -> Result<(), StoreErr
 /// A new beginning: an empty branch, a new generation, and engines that were given nothing.
 fn reset_session(conn: &Connection, session: SessionRow, generation: u64) -> Result<(), StoreError> {
     let row = session as i64;
+    StoreError::at("store.write.reset")?;
     forget_handing_over(conn, row)?;
     let sql = "UPDATE sessions SET head = 0, generation = max(generation, ?2) WHERE row = ?1";
     one(run(conn, sql, (row, generation as i64))?, "session")?;

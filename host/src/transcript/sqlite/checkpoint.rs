@@ -5,6 +5,7 @@
 //! writer is held between two batches for the short rest.
 
 use super::schema;
+use crate::observe::failpoint;
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,8 @@ const HOLD_PAGES: u64 = 4_000;
 const ROUNDS: usize = 3;
 /// How long the writer must have been idle before the rest is copied.
 const IDLE: Duration = Duration::from_millis(50);
+/// The same after copies that failed, at most.
+const LONGEST_IDLE: Duration = Duration::from_secs(30);
 /// Longest wait of either side for the other.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -32,8 +35,8 @@ struct State {
     busy: bool,
     /// The writer must wait before its next batch.
     hold: bool,
-    /// The last copy left something; it is tried again as soon as the writer is idle.
-    unfinished: bool,
+    /// The last copy left something; it is tried again as soon as the writer is idle for so long.
+    unfinished: Option<Duration>,
     closing: bool,
 }
 
@@ -91,12 +94,12 @@ impl Gate {
             if state.pages >= COPY_PAGES {
                 return true;
             }
-            if !state.unfinished {
+            let Some(idle) = state.unfinished else {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
-            }
+            };
             let before = state.written;
-            let (after, waited) = self.changed.wait_timeout(state, IDLE).unwrap_or_else(PoisonError::into_inner);
+            let (after, waited) = self.changed.wait_timeout(state, idle).unwrap_or_else(PoisonError::into_inner);
             state = after;
             if waited.timed_out() && state.written == before && !state.busy {
                 return !state.closing;
@@ -121,33 +124,52 @@ impl Gate {
 /// start of the gateway.
 pub(super) fn run(gate: &Gate, path: &Path) {
     let mut kept = None;
+    // A disk that refuses is asked ever less often, and told of once.
+    let mut again = IDLE;
     while gate.wait_for_work() {
-        let conn = match kept.take().map_or_else(|| schema::open_checkpointer(path), Ok) {
-            Ok(conn) => kept.insert(conn),
-            Err(error) => {
-                tracing::warn!(%error, "the log cannot be copied into the database");
-                gate.lock().pages = 0;
-                continue;
-            }
+        failpoint::pass("store.checkpoint.before");
+        let opened = match kept.take() {
+            Some(conn) => Ok(conn),
+            None => schema::open_checkpointer(path),
         };
-        let mut copied = copy(gate, conn);
-        for _ in 1..ROUNDS {
-            if matches!(copied, Copied::Whole) {
-                break;
-            }
-            copied = copy(gate, conn);
-        }
-        if matches!(copied, Copied::Part(log) if log >= HOLD_PAGES) {
-            gate.hold();
-            copied = copy(gate, conn);
-            gate.release();
-            gate.held.fetch_add(1, Ordering::Relaxed);
-        }
+        let copied = opened.and_then(|conn| copies(gate, kept.insert(conn)));
+        failpoint::pass("store.checkpoint.after");
         let mut state = gate.lock();
         // Under load what is left waits for the next thousand pages: asking again at once would only compete with the writer.
         state.pages = 0;
-        state.unfinished = matches!(copied, Copied::Part(_));
+        state.unfinished = match copied {
+            Ok(copied) => {
+                again = IDLE;
+                matches!(copied, Copied::Part(_)).then_some(IDLE)
+            }
+            Err(error) => {
+                if again == IDLE {
+                    tracing::warn!(%error, "the log cannot be copied into the database; it grows until it can");
+                }
+                again = (again * 2).min(LONGEST_IDLE);
+                Some(again)
+            }
+        };
     }
+}
+
+/// Copies until all is copied, or it makes no sense any more.
+fn copies(gate: &Gate, conn: &Connection) -> rusqlite::Result<Copied> {
+    let mut copied = copy(gate, conn)?;
+    for _ in 1..ROUNDS {
+        if matches!(copied, Copied::Whole) {
+            break;
+        }
+        copied = copy(gate, conn)?;
+    }
+    if matches!(copied, Copied::Part(log) if log >= HOLD_PAGES) {
+        gate.hold();
+        let held = copy(gate, conn);
+        gate.release();
+        gate.held.fetch_add(1, Ordering::Relaxed);
+        copied = held?;
+    }
+    Ok(copied)
 }
 
 enum Copied {
@@ -158,20 +180,15 @@ enum Copied {
 }
 
 /// One copy of what can be copied without waiting for anybody.
-fn copy(gate: &Gate, conn: &Connection) -> Copied {
+fn copy(gate: &Gate, conn: &Connection) -> rusqlite::Result<Copied> {
     let before = gate.lock().written;
     let result =
         conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?)));
     gate.checkpoints.fetch_add(1, Ordering::Relaxed);
     let state = gate.lock();
     let still = state.written == before && !state.busy;
-    match result {
-        Ok((log, copied)) if log == copied && still => Copied::Whole,
-        Ok((log, _)) => Copied::Part(log.max(0) as u64),
-        Err(error) => {
-            drop(state);
-            tracing::warn!(%error, "the log could not be copied into the database");
-            Copied::Part(0)
-        }
-    }
+    Ok(match result? {
+        (log, copied) if log == copied && still => Copied::Whole,
+        (log, _) => Copied::Part(log.max(0) as u64),
+    })
 }

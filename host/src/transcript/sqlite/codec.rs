@@ -21,7 +21,31 @@ const USER_TEXT: i64 = 2;
 const ASSISTANT_TEXT: i64 = 3;
 
 /// Columns that [`entry`] reads, in its order.
-pub(super) const ENTRY_COLUMNS: &str = "id, parent, session, time_ms, flags, tokens, kind, body";
+pub(super) const ENTRY_COLUMNS: &str = "id, parent, session, time_ms, flags, tokens, kind, body, sum";
+
+/// Sum of an entry's row: SQLite has none of its own, and a bit that fell over on the disk must not pass for what was said.
+pub(super) fn entry_sum(numbers: [i64; 7], body: &str) -> i64 {
+    let mut hash = xxhash_rust::xxh3::Xxh3::new();
+    numbers.iter().for_each(|number| hash.update(&number.to_le_bytes()));
+    hash.update(body.as_bytes());
+    hash.digest() as i64
+}
+
+/// Sum of what a session's row says of its branch.
+pub(super) fn session_sum(row: i64, key: &str, session_id: &str, agent: &str, head: i64, generation: i64) -> i64 {
+    let mut hash = xxhash_rust::xxh3::Xxh3::new();
+    [row, head, generation].iter().for_each(|number| hash.update(&number.to_le_bytes()));
+    for text in [key, session_id, agent] {
+        hash.update(text.as_bytes());
+        hash.update(&[0]);
+    }
+    hash.digest() as i64
+}
+
+/// Damage of one row, which SQLite does not see.
+pub(super) fn differs(what: &str, number: u64) -> StoreError {
+    StoreError::Damaged { reason: format!("{what} {number} is not what was written") }
+}
 
 /// Kind and body of an entry.
 pub(super) fn encode(body: &EntryBody) -> Result<(i64, Cow<'_, str>), StoreError> {
@@ -54,8 +78,19 @@ pub(super) fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
     let backend = super::backend;
     let id = row.get::<_, i64>(0).map_err(backend)? as u64;
     let text = row.get_ref(7).map_err(backend)?;
-    let text = text.as_str().map_err(|error| StoreError::Backend(format!("entry {id}: {error}")))?;
-    let body = decode(id, row.get(6).map_err(backend)?, text)?;
+    let text = text.as_str().map_err(|_| differs("entry", id))?;
+    let kind = row.get(6).map_err(backend)?;
+    // Rows of an older format have none.
+    if let Some(sum) = row.get::<_, Option<i64>>(8).map_err(backend)? {
+        let mut numbers = [0; 7];
+        for (at, number) in numbers.iter_mut().enumerate() {
+            *number = row.get(at).map_err(backend)?;
+        }
+        if sum != entry_sum(numbers, text) {
+            return Err(differs("entry", id));
+        }
+    }
+    let body = decode(id, kind, text)?;
     let digest = match &body {
         EntryBody::Message(message) => message.digest(),
         EntryBody::Compaction(_) => 0,
@@ -73,13 +108,14 @@ pub(super) fn entry(row: &Row<'_>) -> Result<Entry, StoreError> {
 }
 
 fn decode(id: u64, kind: i64, text: &str) -> Result<EntryBody, StoreError> {
-    let failed = |error: serde_json::Error| StoreError::Backend(format!("entry {id} cannot be read: {error}"));
+    let failed =
+        |error: serde_json::Error| StoreError::Damaged { reason: format!("entry {id} cannot be read: {error}") };
     match kind {
         MESSAGE => Ok(EntryBody::Message(serde_json::from_str(text).map_err(failed)?)),
         COMPACTION => Ok(EntryBody::Compaction(serde_json::from_str(text).map_err(failed)?)),
         USER_TEXT => Ok(EntryBody::Message(Arc::new(Message::text_of(Role::User, text)))),
         ASSISTANT_TEXT => Ok(EntryBody::Message(Arc::new(Message::text_of(Role::Assistant, text)))),
-        other => Err(StoreError::Backend(format!("entry {id} has the unknown kind {other}"))),
+        other => Err(StoreError::Damaged { reason: format!("entry {id} has the unknown kind {other}") }),
     }
 }
 

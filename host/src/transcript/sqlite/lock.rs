@@ -106,7 +106,7 @@ pub(super) fn prepare_file(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn sync_folder(folder: &Path) -> Result<(), StoreError> {
+pub(super) fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     File::open(folder).and_then(|f| f.sync_all()).map_err(|error| open_error(folder, &error))
 }
 

@@ -12,29 +12,43 @@
 //! | [`subagents`] | the children of sessions |
 //! | [`checkpoint`] | copying the log off the reply path |
 //! | [`reader`] | the pool and the queries |
+//! | [`evidence`] | what lies in the folder before SQLite is let near it |
+//! | [`check`] | whether the database is what was written |
+//! | [`trouble`] | what is wrong with the store now |
+//! | [`salvage`], [`reading`] | what can be read of a damaged database, in a new one |
 //! | [`codec`] | an entry's body in its row |
 //!
 //! A program that only wants to read opens the store like a gateway does, under the same lock: when a gateway holds it, that
 //! gateway is asked over HTTP instead.
 
 mod apply;
+mod check;
 mod checkpoint;
 mod codec;
+#[cfg(test)]
+mod damage_tests;
 mod engine;
+mod evidence;
 mod ids;
 mod lock;
 mod purge;
 mod reader;
+mod reading;
+mod salvage;
 mod schema;
 mod subagents;
 #[cfg(test)]
 mod tests;
+mod trouble;
 mod writer;
 
 use super::{
     Ack, Backlog, BlockedReason, EnginePairs, EngineScope, Entry, EntryId, LeaseToken, OutboxCount, OutboxRow,
     SessionRecord, SessionRow, Store, StoreError, StoreStats, SubagentRecord, Submission, TurnRecord,
 };
+use crate::observe::failpoint;
+use evidence::{Found, Mark};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -42,6 +56,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use writer::Job;
+
+pub use salvage::{Salvaged, salvage};
 
 /// Most submissions in the queue. A disk that has stopped answering must not fill the memory.
 const QUEUE: usize = 65_536;
@@ -60,7 +76,54 @@ pub fn open(state_dir: &Path) -> Result<Arc<dyn Store>, StoreError> {
 /// # Errors
 /// As [`open`].
 pub fn open_existing(state_dir: &Path) -> Result<Option<Arc<dyn Store>>, StoreError> {
-    if lock::database_path(state_dir).is_file() { open(state_dir).map(Some) } else { Ok(None) }
+    match state_dir.is_dir() && evidence::look(&lock::database_path(state_dir))? == Found::File {
+        true => open(state_dir).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// What a look at a whole database found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckReport {
+    /// The database.
+    pub path: PathBuf,
+    /// Its size, with its log.
+    pub bytes: u64,
+    /// What is wrong, at most so much as was asked for; empty when all is well.
+    pub problems: Vec<String>,
+}
+
+/// Reads the whole database of a state folder and changes nothing; `None` where there is none. Takes the folder's lock.
+///
+/// # Errors
+///
+/// As [`open`], but for damage, which is reported.
+pub fn check(state_dir: &Path, most: usize) -> Result<Option<CheckReport>, StoreError> {
+    if !state_dir.is_dir() {
+        return Ok(None);
+    }
+    let _lock = lock::FolderLock::take(state_dir)?;
+    let path = lock::database_path(state_dir);
+    let bytes = disk_bytes(&path);
+    let looked = evidence::look(&path).and_then(|found| match found {
+        Found::Nothing => Ok(None),
+        Found::File => {
+            let conn = schema::open_reader(&path).map_err(backend)?;
+            schema::known(&path, &conn)?;
+            check::whole(&conn, most).map(Some)
+        }
+    });
+    match looked {
+        Ok(problems) => Ok(problems.map(|problems| CheckReport { path, bytes, problems })),
+        Err(StoreError::Damaged { reason }) => Ok(Some(CheckReport { path, bytes, problems: vec![reason] })),
+        Err(other) => Err(other),
+    }
+}
+
+fn disk_bytes(path: &Path) -> u64 {
+    let size = |suffix: &str| std::fs::metadata(evidence::beside(path, suffix)).map_or(0, |meta| meta.len());
+    size("") + size("-wal") + size("-shm")
 }
 
 /// The backend.
@@ -71,12 +134,15 @@ struct SqliteStore {
     ids: Arc<ids::Ids>,
     gate: Arc<checkpoint::Gate>,
     counters: Arc<writer::Counters>,
+    trouble: Arc<trouble::Trouble>,
+    beside: Arc<check::Beside>,
     running: Mutex<Option<Running>>,
 }
 
 /// What ends with the store; the fields are given up in this order.
 struct Running {
     checkpointer: JoinHandle<()>,
+    beside: JoinHandle<()>,
     writer: JoinHandle<()>,
     _lock: lock::FolderLock,
 }
@@ -86,15 +152,25 @@ impl SqliteStore {
         lock::prepare_folder(state_dir)?;
         let lock = lock::FolderLock::take(state_dir)?;
         let path = lock::database_path(state_dir);
+        evidence::look(&path)?;
+        StoreError::at("store.open.locked")?;
         lock::prepare_file(&path)?;
-        let failed = |error: rusqlite::Error| lock::open_error(&path, &error);
+        StoreError::at("store.open.file")?;
         let mut conn = schema::open_writer(&path)?;
-        let ids = Arc::new(ids::Ids::open(&mut conn).map_err(failed)?);
+        StoreError::at("store.open.ready")?;
+        let ids = Arc::new(ids::Ids::open(&mut conn).map_err(backend)?);
+        // From here on there is a log. Without the mark a store works all the same; only what goes missing is not missed.
+        if let Err(error) = Mark::Open.write(&path) {
+            tracing::warn!(%error, "the mark of the store could not be written");
+        }
+        StoreError::at("store.open.marked")?;
 
         let (jobs, queue) = sync_channel(QUEUE);
         let gate = Arc::new(checkpoint::Gate::default());
         let counters = Arc::new(writer::Counters::default());
+        let trouble = Arc::new(trouble::Trouble::default());
         let writer = writer::Writer {
+            trouble: Arc::clone(&trouble),
             conn,
             jobs: queue,
             gate: Arc::clone(&gate),
@@ -104,8 +180,12 @@ impl SqliteStore {
         let writer = thread("store-writer", &path, move || writer.run())?;
         let (shared, log_of) = (Arc::clone(&gate), path.clone());
         let checkpointer = thread("store-checkpoint", &path, move || checkpoint::run(&shared, &log_of))?;
-        let running = Mutex::new(Some(Running { checkpointer, writer, _lock: lock }));
-        Ok(SqliteStore { readers: reader::Readers::new(path.clone()), path, jobs, ids, gate, counters, running })
+        let beside = Arc::new(check::Beside::default());
+        let (shared, found, of) = (Arc::clone(&beside), Arc::clone(&trouble), path.clone());
+        let checking = thread("store-check", &path, move || shared.run(&of, &found))?;
+        let running = Mutex::new(Some(Running { checkpointer, beside: checking, writer, _lock: lock }));
+        let readers = reader::Readers::new(path.clone(), Arc::clone(&trouble));
+        Ok(SqliteStore { readers, path, jobs, ids, gate, counters, trouble, beside, running })
     }
 }
 
@@ -113,8 +193,25 @@ fn thread(name: &str, path: &Path, body: impl FnOnce() + Send + 'static) -> Resu
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(|error| lock::open_error(path, &error))
 }
 
+/// An error of SQLite, by what an operator can do about it.
 fn backend(error: rusqlite::Error) -> StoreError {
-    StoreError::Backend(error.to_string())
+    use rusqlite::{Error, ErrorCode};
+    let text = error.to_string();
+    match &error {
+        // A row that is not of the kind that was written.
+        Error::FromSqlConversionFailure(..)
+        | Error::InvalidColumnType(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::Utf8Error(..) => return StoreError::Damaged { reason: text },
+        _ => {}
+    }
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Damaged { reason: text },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy(text),
+        Some(ErrorCode::DiskFull) => StoreError::Full(text),
+        Some(ErrorCode::ReadOnly) => StoreError::ReadOnly(text),
+        _ => StoreError::Backend(text),
+    }
 }
 
 impl SqliteStore {
@@ -282,23 +379,41 @@ impl Store for SqliteStore {
     }
 
     fn disk_bytes(&self) -> u64 {
-        let size = |suffix: &str| {
-            let mut path = self.path.clone().into_os_string();
-            path.push(suffix);
-            std::fs::metadata(path).map_or(0, |meta| meta.len())
-        };
-        size("") + size("-wal") + size("-shm")
+        disk_bytes(&self.path)
+    }
+
+    fn health(&self) -> Option<StoreError> {
+        self.trouble.health()
+    }
+
+    fn take_failed(&self, session: SessionRow) -> Option<StoreError> {
+        self.trouble.take_failed(session)
+    }
+
+    fn check(&self, most: usize) -> Result<Vec<String>, StoreError> {
+        // A connection of its own: the pool is for turns.
+        let conn = schema::open_reader(&self.path).map_err(backend)?;
+        check::whole(&conn, most)
     }
 
     fn close(&self) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(running) = running else { return };
+        failpoint::pass("store.close.before");
         // The writer's connection is the last to go: it copies the log and removes it.
         self.readers.close();
         self.gate.close();
+        self.beside.stop();
         let _ = running.checkpointer.join();
+        let _ = running.beside.join();
+        // Before the log goes, and after: in between it may be gone or not.
+        let marked = Mark::Closing.write(&self.path);
         let _ = self.jobs.send(Job::Close);
         let _ = running.writer.join();
+        failpoint::pass("store.close.after");
+        if let Err(error) = marked.and_then(|()| Mark::Closed.write(&self.path)) {
+            tracing::warn!(%error, "the mark of the store could not be written");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reads: a small pool of read-only connections and the queries that run on them.
 
 use super::apply::state_code;
+use super::trouble::Trouble;
 use super::{backend, codec, schema};
 use crate::transcript::{
     Backlog, BlockedReason, Entry, EntryId, OutboxCount, OutboxRow, OutboxState, SessionRecord, SessionRow, StoreError,
@@ -29,6 +30,7 @@ pub(super) struct Readers {
     path: PathBuf,
     state: Mutex<State>,
     freed: Condvar,
+    trouble: Arc<Trouble>,
 }
 
 /// A connection on loan; goes back when dropped.
@@ -50,8 +52,8 @@ impl Drop for Loan<'_> {
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf) -> Readers {
-        Readers { path, state: Mutex::new(State::default()), freed: Condvar::new() }
+    pub(super) fn new(path: PathBuf, trouble: Arc<Trouble>) -> Readers {
+        Readers { path, state: Mutex::new(State::default()), freed: Condvar::new(), trouble }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -63,8 +65,13 @@ impl Readers {
     /// # Errors
     /// [`StoreError::Closed`], and [`StoreError::Deadline`] when no connection became free in time.
     pub(super) fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        StoreError::at("store.read")?;
         let loan = self.borrow()?;
-        loan.conn.as_ref().map_or(Err(StoreError::Closed), work)
+        let outcome = loan.conn.as_ref().map_or(Err(StoreError::Closed), work);
+        if let Err(error @ StoreError::Damaged { .. }) = &outcome {
+            self.trouble.damaged(error);
+        }
+        outcome
     }
 
     fn borrow(&self) -> Result<Loan<'_>, StoreError> {
@@ -100,9 +107,25 @@ impl Readers {
     }
 }
 
-const SESSION_COLUMNS: &str = "row, key, session_id, agent, head, generation, created_ms, updated_ms, entries";
+const SESSION_COLUMNS: &str = "row, key, session_id, agent, head, generation, created_ms, updated_ms, entries, sum";
 
-fn session_row(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
+/// A session's record, or that its row is damaged.
+fn session_row(row: &Row<'_>) -> rusqlite::Result<Result<SessionRecord, StoreError>> {
+    let record = session_record(row)?;
+    let sum = codec::session_sum(
+        record.row as i64,
+        &record.key,
+        &record.session_id,
+        &record.agent,
+        record.head as i64,
+        record.generation as i64,
+    );
+    // Rows of an older format have none.
+    let sound = row.get::<_, Option<i64>>(9)?.is_none_or(|written| written == sum);
+    Ok(if sound { Ok(record) } else { Err(codec::differs("session", record.row)) })
+}
+
+fn session_record(row: &Row<'_>) -> rusqlite::Result<SessionRecord> {
     Ok(SessionRecord {
         row: row.get::<_, i64>(0)? as u64,
         key: row.get(1)?,
@@ -131,19 +154,21 @@ fn all<T>(
 pub(super) fn session(conn: &Connection, key: &str) -> Result<Option<SessionRecord>, StoreError> {
     conn.prepare_cached(&format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE key = ?1"))
         .and_then(|mut s| s.query_row([key], session_row).optional())
-        .map_err(backend)
+        .map_err(backend)?
+        .transpose()
 }
 
 pub(super) fn session_by_id(conn: &Connection, session_id: &str) -> Result<Option<SessionRecord>, StoreError> {
     conn.prepare_cached(&format!("SELECT {SESSION_COLUMNS} FROM sessions WHERE session_id = ?1 LIMIT 1"))
         .and_then(|mut s| s.query_row([session_id], session_row).optional())
-        .map_err(backend)
+        .map_err(backend)?
+        .transpose()
 }
 
 pub(super) fn sessions(conn: &Connection, limit: usize, offset: usize) -> Result<Vec<SessionRecord>, StoreError> {
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let sql = format!("SELECT {SESSION_COLUMNS} FROM sessions ORDER BY updated_ms DESC, row DESC LIMIT ?1 OFFSET ?2");
-    all(conn, &sql, (number(limit), number(offset)), session_row)
+    all(conn, &sql, (number(limit), number(offset)), session_row)?.into_iter().collect()
 }
 
 /// Walks from the head to the root inside one read transaction, and turns the branch round.
@@ -156,12 +181,16 @@ pub(super) fn branch(conn: &Connection, session: SessionRow, head: EntryId) -> R
     while next != 0 {
         let mut rows = statement.query((next as i64, session as i64)).map_err(backend)?;
         let Some(row) = rows.next().map_err(backend)? else {
-            return Err(StoreError::NotFound("entry"));
+            if branch.is_empty() {
+                return Err(StoreError::NotFound("entry"));
+            }
+            // Nothing is written whose parent is not there.
+            return Err(StoreError::Damaged { reason: format!("entry {next} of session {session} is missing") });
         };
         let entry = codec::entry(row)?;
         // Parents are older than their children, checked when they were written: so this ends.
         if entry.parent >= entry.id {
-            return Err(StoreError::Backend(format!("entry {next} is not younger than its parent")));
+            return Err(StoreError::Damaged { reason: format!("entry {next} is not younger than its parent") });
         }
         next = entry.parent;
         branch.push(Arc::new(entry));

@@ -3,10 +3,10 @@
 //! ```text
 //!  meta      name PK ─ value                      epoch, id blocks (counters that only rise)
 //!
-//!  sessions  row PK ─ key U ─ session_id ─ agent ─ head ─ generation ─ created_ms ─ updated_ms ─ entries ─ lease
+//!  sessions  row PK ─ key U ─ session_id ─ agent ─ head ─ generation ─ created_ms ─ updated_ms ─ entries ─ lease ─ sum
 //!     │                                             │
 //!     │ session                                     ▼
-//!  entries   id PK ─ session ─ parent ─ time_ms ─ flags ─ tokens ─ kind ─ body     index (session, parent)
+//!  entries   id PK ─ session ─ parent ─ time_ms ─ flags ─ tokens ─ kind ─ body ─ sum     index (session, parent)
 //!     │                         └──► id, or 0 at a root: the tree
 //!     │ entry
 //!  frozen    (session, entry) PK ─ text           pruned texts, shown byte for byte from then on
@@ -23,7 +23,9 @@
 //! Entries lie in the order of their ids, whatever session they belong to, so that all appends of a group commit land on
 //! the last page. A branch is read by walking parents, each step a lookup by row id.
 
+use super::check;
 use crate::transcript::StoreError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::time::Duration;
@@ -32,7 +34,7 @@ use std::time::Duration;
 const APPLICATION_ID: i64 = 0x456e_6772;
 
 /// One step per format version; step `n` lifts format `n` to `n + 1`. A step that was released never changes.
-const STEPS: [&str; 3] = ["
+const STEPS: [&str; 4] = ["
     CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE sessions(
         row INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, agent TEXT NOT NULL,
@@ -83,6 +85,11 @@ const STEPS: [&str; 3] = ["
     CREATE INDEX subagents_parent ON subagents(parent, created_ms);
     CREATE INDEX subagents_open ON subagents(open) WHERE open = 1;
     CREATE INDEX subagents_due ON subagents(due_ms) WHERE due_ms IS NOT NULL;
+",
+// Sums over rows, so that damage which SQLite does not see is seen; rows from before have none.
+"
+    ALTER TABLE sessions ADD COLUMN sum INTEGER;
+    ALTER TABLE entries ADD COLUMN sum INTEGER;
 "];
 
 /// Newest format that this gateway knows.
@@ -90,11 +97,34 @@ pub(super) const FORMAT: i64 = STEPS.len() as i64;
 
 /// Opens the connection that writes, refuses a newer or foreign file before anything is changed, and lifts an older one.
 pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
-    let failed = |error: rusqlite::Error| super::lock::open_error(path, &error);
+    let failed = |error: rusqlite::Error| opening(path, error);
     let mut conn =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(failed)?;
     conn.busy_timeout(Duration::from_secs(5)).map_err(failed)?;
+    // Until it is known to be sound, closing it again changes nothing.
+    copies_at_close(&conn, false).map_err(failed)?;
+    let found = known(path, &conn)?;
+    if found > 0 {
+        check::at_start(&conn)?;
+    }
+    tune(&conn).map_err(failed)?;
+    for (step, sql) in STEPS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
+        let tx = conn.transaction().map_err(failed)?;
+        tx.execute_batch(sql).map_err(failed)?;
+        tx.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
+        tx.pragma_update(None, "user_version", step as i64 + 1).map_err(failed)?;
+        StoreError::at("store.migrate.before_commit")?;
+        tx.commit().map_err(failed)?;
+        StoreError::at("store.migrate.after_commit")?;
+    }
+    copies_at_close(&conn, true).map_err(failed)?;
+    Ok(conn)
+}
+
+/// The format of a database; refuses a newer one, and that of another program.
+pub(super) fn known(path: &Path, conn: &Connection) -> Result<i64, StoreError> {
+    let failed = |error: rusqlite::Error| opening(path, error);
     let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
     let mark: i64 = conn.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(failed)?;
     let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(failed)?;
@@ -105,16 +135,23 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     if found > FORMAT {
         return Err(StoreError::Format { found, known: FORMAT });
     }
-    tune(&conn).map_err(failed)?;
-    for (step, sql) in STEPS.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
-        let tx = conn.transaction().map_err(failed)?;
-        tx.execute_batch(sql).map_err(failed)?;
-        tx.pragma_update(None, "application_id", APPLICATION_ID).map_err(failed)?;
-        tx.pragma_update(None, "user_version", step as i64 + 1).map_err(failed)?;
-        tx.commit().map_err(failed)?;
-    }
-    Ok(conn)
+    Ok(found)
 }
+
+fn copies_at_close(conn: &Connection, copies: bool) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !copies).map(|_| ())
+}
+
+/// What SQLite says when a database is opened: where it names no kind of trouble, the file is what it is about.
+fn opening(path: &Path, error: rusqlite::Error) -> StoreError {
+    match super::backend(error) {
+        StoreError::Backend(reason) => super::lock::open_error(path, &reason),
+        known => known,
+    }
+}
+
+/// Tables of every format.
+pub(super) const TABLES: [&str; 7] = ["meta", "sessions", "entries", "frozen", "turns", "handed", "engine_kv"];
 
 /// Opens the connection that copies the log into the database.
 pub(super) fn open_checkpointer(path: &Path) -> rusqlite::Result<Connection> {
@@ -201,6 +238,7 @@ mod tests {
         conn.execute_batch(STEPS[0]).unwrap();
         conn.execute_batch(
             "INSERT INTO sessions VALUES(7, 'k', 'id-7', 'main', 12, 3, 0, 0, 2, 0);
+             INSERT INTO entries VALUES(12, 7, 0, 0, 0, 1, 2, 'x');
              INSERT INTO outbox VALUES('a', 'e', 7, 11, 12, 1, 2, 'no', 5), ('b', 'e', 7, 13, 14, 2, 0, NULL, 6),
                  ('c', 'e', 99, 1, 2, 1, 0, NULL, 7);",
         )
@@ -219,7 +257,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("text.db");
         std::fs::write(&path, "this is a text, not a database; ".repeat(64)).unwrap();
-        assert!(matches!(open_writer(&path), Err(StoreError::Open { .. })));
+        assert!(matches!(open_writer(&path), Err(StoreError::Damaged { .. })));
     }
 
     #[test]

@@ -10,7 +10,9 @@
 
 use super::checkpoint::Gate;
 use super::ids::Ids;
+use super::trouble::Trouble;
 use super::{apply, backend, engine, purge};
+use crate::observe::failpoint;
 use crate::transcript::{EngineOp, Entry, EntryBody, SessionRow, StoreError, Submission, Write};
 use rusqlite::Connection;
 use std::collections::VecDeque;
@@ -53,6 +55,7 @@ pub(super) struct Counters {
 
 /// The writer's state; lives on its thread.
 pub(super) struct Writer {
+    pub(super) trouble: Arc<Trouble>,
     pub(super) conn: Connection,
     pub(super) jobs: Receiver<Job>,
     pub(super) gate: Arc<Gate>,
@@ -119,7 +122,8 @@ impl Writer {
                 }
             }
             self.gate.enter();
-            let results = self.commit(&batch);
+            let results = self.commit_or_fail(&batch);
+            failpoint::pass("store.acknowledge.before");
             self.gate.leave((batch.len() * PAGES + bytes / 4096) as u64);
             busy += 1;
             if busy % PURGE_EVERY == 0 && !leaving.is_empty() {
@@ -130,11 +134,37 @@ impl Writer {
                 if result.is_ok() {
                     leaving.extend(submission.writes.iter().filter_map(deleted));
                 }
+                if let (Err(error), Some((session, _))) = (&result, submission.lease) {
+                    self.trouble.failed(session, error);
+                }
                 let counter = if result.is_ok() { &self.counters.submissions } else { &self.counters.refused };
                 counter.fetch_add(1, Ordering::Relaxed);
                 // Nobody may wait for it any more; the writes stand all the same.
                 let _ = reply.send(result);
             }
+        }
+        failpoint::pass("store.close.writer");
+    }
+
+    /// [`Writer::commit`], whatever breaks in it: the next batch finds the writer in good order.
+    fn commit_or_fail(&mut self, batch: &[(Submission, Reply)]) -> Vec<Result<(), StoreError>> {
+        if let Some(damage) = self.trouble.refuses() {
+            return batch.iter().map(|_| Err(damage.clone())).collect();
+        }
+        let results = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.commit(batch)));
+        results.unwrap_or_else(|_| {
+            let error = StoreError::Backend("the writer panicked; nothing of the batch was written".into());
+            self.roll_back();
+            self.trouble.committed(Some(&error));
+            batch.iter().map(|_| Err(error.clone())).collect()
+        })
+    }
+
+    fn roll_back(&self) {
+        if !self.conn.is_autocommit()
+            && let Err(error) = self.conn.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "a failed transaction could not be rolled back");
         }
     }
 
@@ -143,6 +173,7 @@ impl Writer {
         let Some(session) = leaving.front().copied() else { return };
         self.gate.enter();
         let done = self.conn.transaction().map_err(backend).and_then(|part| {
+            StoreError::at("store.purge.part")?;
             let last = purge::part(&part, session, purge::What::Session)?;
             part.commit().map_err(backend)?;
             Ok(last)
@@ -166,11 +197,8 @@ impl Writer {
         match self.transaction(batch) {
             Ok(results) => results,
             Err(error) => {
-                if !self.conn.is_autocommit()
-                    && let Err(error) = self.conn.execute_batch("ROLLBACK")
-                {
-                    tracing::error!(%error, "a failed transaction could not be rolled back");
-                }
+                self.roll_back();
+                self.trouble.committed(Some(&error));
                 batch.iter().map(|_| Err(error.clone())).collect()
             }
         }
@@ -179,7 +207,9 @@ impl Writer {
     fn transaction(&mut self, batch: &[(Submission, Reply)]) -> Result<Vec<Result<(), StoreError>>, StoreError> {
         let conn = &self.conn;
         let run = |sql: &str| conn.prepare_cached(sql).and_then(|mut s| s.execute([])).map_err(backend);
+        StoreError::at("store.begin.before")?;
         run("BEGIN IMMEDIATE")?;
+        StoreError::at("store.begin.after")?;
         let mut results = Vec::with_capacity(batch.len());
         for (submission, _) in batch {
             run("SAVEPOINT submission")?;
@@ -199,8 +229,11 @@ impl Writer {
             return Ok(results);
         }
         let extended = self.ids.extend(conn).map_err(backend)?;
+        StoreError::at("store.commit.before")?;
         run("COMMIT")?;
+        failpoint::pass("store.commit.after");
         self.ids.extended(extended);
+        self.trouble.committed(None);
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         Ok(results)
     }

@@ -18,7 +18,7 @@ pub use successor::{Successor, former_ids};
 use super::TurnError;
 use super::builtin::{Builtin, Measured, trigger_name};
 use super::run::TurnRun;
-use crate::observe::broken;
+use crate::observe::{broken, failpoint};
 use crate::slot::{CompactArgs, CompactOutput, FailureKind};
 use ahead::DEFERRED;
 use engine_abi::wire::{force_reason, trigger};
@@ -64,6 +64,7 @@ impl TurnRun {
     pub(super) async fn compact(&mut self, ask: Ask) -> Result<Measured, TurnError> {
         let before = self.session.state().projected_tokens();
         let begun = self.begin_compaction(&ask, before);
+        failpoint::pass("compact.begun");
         let outcome = self.compact_with(&ask, before).await;
         match &outcome {
             Ok(measured) => {
@@ -81,6 +82,7 @@ impl TurnRun {
                 self.end_compaction(begun, word, &Measured::nothing(error.to_string(), before));
             }
         }
+        failpoint::pass("compact.ended");
         outcome
     }
 
@@ -115,6 +117,7 @@ impl TurnRun {
             }
         };
         let answer = self.segment(facts, true, move |segment| segment.compact(&args)).await;
+        TurnError::at("compact.engine.after")?;
         let mut measured = match answer {
             Ok(output) => {
                 let successor = self.successor(&output).await?;
@@ -140,6 +143,7 @@ impl TurnRun {
         if !measured.compacted && !measured.deferred && !owns && ask.must_be_done() {
             measured = self.compact_ourselves(ask, counted, deadline).await?;
         }
+        TurnError::at("compact.measured")?;
         if measured.compacted {
             if !measured.claimed {
                 self.note_step(trigger_name(ask.trigger), measured.before, measured.after);

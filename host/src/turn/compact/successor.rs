@@ -89,6 +89,7 @@ impl TurnRun {
 
     /// Moves the session, durably, before anything else follows the compaction.
     pub(super) async fn move_to(&self, to: String) -> Result<Successor, TurnError> {
+        TurnError::at("compact.successor.before")?;
         let now = self.house.clock.now_ms();
         let (ack, successor) = {
             let mut state = self.session.state();
@@ -107,6 +108,7 @@ impl TurnRun {
             (self.house.store.submit(Submission { lease, writes }), successor)
         };
         tokio::time::timeout(STORE_PATIENCE, ack.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
+        TurnError::at("compact.successor.after")?;
         tracing::info!(
             session = self.session.key.as_deref(),
             from = successor.from,

@@ -2,7 +2,7 @@
 
 use super::queue::{Kind, Params, SHUTDOWN, Wanted};
 use super::status::LastRun;
-use crate::observe::broken;
+use crate::observe::{broken, failpoint};
 use crate::slot::{FailureKind, Hook, HookFailure, MaintainOutput};
 use crate::turn::clock::now_ms;
 use crate::turn::house::House;
@@ -90,6 +90,7 @@ async fn one(
         Ok(session) => session,
         Err(error) => return (Err(Failed::Skipped(error.to_string())), None, None),
     };
+    failpoint::pass("turn.background.before");
     let mut run = TurnRun::operation(house.clone(), session, params.lease.clone(), None);
     run.background = (!broken("9.15")).then_some(house.maintenance.limits);
     run.heartbeat = params.heartbeat;
@@ -129,6 +130,7 @@ async fn one(
             }
         }
     };
+    failpoint::pass("turn.background.after");
     if let Some(key) = &run.session.key
         && !run.session.state().extra.deferred.is_empty()
     {

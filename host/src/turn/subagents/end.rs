@@ -6,6 +6,7 @@ use super::super::house::House;
 use super::super::run::TurnRun;
 use super::child::Child;
 use super::{SubagentReport, durable, keep, stored};
+use crate::observe::failpoint;
 use crate::slot::{FailureKind, Lease};
 use crate::transcript::{SubagentEnd, SubagentRecord, SubagentState, Write};
 use std::future::Future;
@@ -47,6 +48,7 @@ pub(super) async fn conclude(
     // The child's turn is on disk already, so its answer may be heard.
     let heard = tell.is_some_and(|tell| tell.send(SubagentRecord { delivered: true, ..record }.into()).is_ok());
     let record = child.change(|record| record.delivered |= heard);
+    failpoint::pass("subagent.end.before");
     if let Err(error) = keep(house, record.clone()).await {
         // The store says what it had before, and the next process ends the child again.
         tracing::error!(%error, child = &*child.key, "the end of a subagent could not be kept");
@@ -67,6 +69,7 @@ pub(super) async fn conclude(
 pub(super) async fn finish(house: &Arc<House>, mut record: SubagentRecord) {
     let reason = record.reason.unwrap_or(SubagentEnd::Released);
     record.told = record.told || tell_engine(house, &record, reason).await;
+    failpoint::pass("subagent.end.told");
     record.state = SubagentState::Ended;
     if let Err(error) = keep(house, record.clone()).await {
         tracing::warn!(%error, child = record.child, "the end of a subagent could not be kept; its engine is told again");
@@ -163,6 +166,7 @@ pub(in super::super) async fn forget(house: &Arc<House>, key: &str) -> Result<()
         return Ok(());
     }
     let Some(mut record) = stored(house, key).await? else { return Ok(()) };
+    TurnError::at("subagent.forget")?;
     record.gone = true;
     let (asked, parent) = (house.clone(), record.parent.clone());
     let orphan = house.blocking(move || Ok(asked.store.session(&parent)?.is_none())).await?;

@@ -73,6 +73,7 @@ pub(in super::super) fn place_notes(
         entry.flags |= stored_flags::INTERNAL;
         state.append(entry, writes)?;
     }
+    StoreError::at("subagent.delivered")?;
     for mut record in arrived {
         record.delivered = true;
         writes.push(Write::Subagent(Box::new(record)));

@@ -9,7 +9,7 @@ use super::super::{TurnError, TurnReply};
 use super::child::Child;
 use super::fork::History;
 use super::{SpawnMode, SpawnRequest, SubagentError, SubagentReport, durable, keep, may_be_child, run, stored};
-use crate::observe::broken;
+use crate::observe::{broken, failpoint};
 use crate::slot::{HookFailure, Lease, LeaseRequest, Operation, SubagentSpawn};
 use crate::transcript::{SubagentBudgets, SubagentRecord, SubagentState, Submission, Write};
 use std::sync::Arc;
@@ -165,7 +165,9 @@ impl Start<'_> {
             None => Some(self.house.lanes.enter(&format!("\0spawn:{}", record.parent)).await?),
         };
         // What the engine prepares must be found again, whatever happens; and what the parent admitted is on disk with it.
+        TurnError::at("subagent.record.before")?;
         keep(self.house, record).await?;
+        TurnError::at("subagent.record.after")?;
         let at = TurnRun::operation(self.house.clone(), self.parent.clone(), lease, self.lane.take());
         let prepared = match self.prepare(&at).await {
             Ok(handle) => handle,
@@ -176,6 +178,7 @@ impl Start<'_> {
                 return Err(TurnError::Subagent(SubagentError::Preparation(failure)));
             }
         };
+        failpoint::pass("subagent.prepared");
         match self.start(&session, history).await {
             Ok(spawned) => Ok(spawned),
             Err(error) => {
@@ -224,6 +227,7 @@ impl Start<'_> {
                 self.house.store.submit(Submission { lease, writes }).durable().await?;
             }
         }
+        TurnError::at("subagent.start.before")?;
         // Goes with the admission: what is admitted runs, and nothing else does.
         let record = self.child.change(|record| record.state = SubagentState::Running);
         session.state().extra.deferred.push(Write::Subagent(Box::new(record.clone())));

@@ -37,8 +37,10 @@ impl TurnRun {
                 return Ok(last);
             }
             let lease = Some((state.record().row, self.house.store.lease()));
+            TurnError::at("turn.step.before_queue")?;
             self.house.store.submit(Submission { lease, writes })
         };
+        TurnError::at("turn.step.queued")?;
         self.admission_durable().await?;
         tokio::time::timeout(STORE_PATIENCE, ack.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
         Ok(last)
