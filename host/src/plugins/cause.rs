@@ -16,6 +16,8 @@ pub enum Stage {
     Stage,
     /// A disposable child process does all that follows, first.
     Probe,
+    /// The worker in which an isolated library lives is started; it does all that follows.
+    Worker,
     /// `dlopen` of the staged copy; its constructors run here.
     Load,
     /// The entry is found and its layout compared.
@@ -30,12 +32,13 @@ pub enum Stage {
 
 impl Stage {
     /// All stages, in order.
-    pub const ALL: [Stage; 10] = [
+    pub const ALL: [Stage; 11] = [
         Stage::Discover,
         Stage::Inspect,
         Stage::Trust,
         Stage::Stage,
         Stage::Probe,
+        Stage::Worker,
         Stage::Load,
         Stage::Layout,
         Stage::Register,
@@ -51,6 +54,7 @@ impl Stage {
             Stage::Trust => "trust",
             Stage::Stage => "stage",
             Stage::Probe => "probe",
+            Stage::Worker => "worker",
             Stage::Load => "load",
             Stage::Layout => "layout",
             Stage::Register => "register",
@@ -190,6 +194,15 @@ causes! {
         "start the gateway again if it was just updated; else report this";
     NoSandbox = "CE255", Probe, "the sandbox cannot be entered",
         "`engineroom doctor` says what this system lacks";
+
+    WorkerStart = "CE256", Worker, "the worker cannot be started",
+        "check the limits of the gateway's user (processes, descriptors), and that the gateway's own program can be executed";
+    WorkerDied = "CE257", Worker, "the library ended its worker while it was opened",
+        "the library is faulty, lacks something that it depends on, or its limits are too low: see what the worker wrote";
+    WorkerDeadline = "CE258", Worker, "the worker was not ready in time",
+        "the library hangs, or is slow: raise plugins.deadlines.probe_ms if it only needs longer";
+    WorkerTalk = "CE259", Worker, "what the worker says cannot be understood",
+        "start the gateway again if it was just updated; else report this";
 
     CannotOpen = "CE260", Load, "the system's loader refuses the library",
         "install what the library depends on (ldd shows it), or build it again";

@@ -14,6 +14,7 @@
 //! | CE230 – CE238 | trust | place, owner, mode, links, hash, signature |
 //! | CE240 – CE241 | stage | the private copy |
 //! | CE250 – CE255 | probe | what happened to the child |
+//! | CE256 – CE259 | worker | what happened to the worker of an isolated library while it was started |
 //! | CE260 – CE263 | load | the system's loader |
 //! | CE264 – CE267 | layout | the entry and the layout of types |
 //! | CE270 – CE275 | register | the library's registration |

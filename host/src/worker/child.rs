@@ -24,7 +24,7 @@ pub enum Subject<'a> {
 
 impl Subject<'_> {
     /// What a slot would call it.
-    fn wanted(&self) -> Wanted {
+    pub(super) fn wanted(&self) -> Wanted {
         match self {
             Subject::Engine(one) => Wanted::engine(&one.engine_id),
             Subject::Memory(one) => Wanted::memory(&one.provider_id),
@@ -55,14 +55,14 @@ pub fn run_child(args: &[OsString], selftest: &dyn Fn(&SelfTest<'_>) -> Result<(
                 try_out(&request, &out, selftest);
                 0
             }
-            Err(why) => complain(&why),
+            Err(why) => complain("probe", &why),
         },
-        _ => complain("the probe is started by the gateway, with the path of its request"),
+        _ => complain("probe", "the probe is started by the gateway, with the path of its request"),
     }
 }
 
-fn complain(why: &str) -> i32 {
-    let _ = writeln!(std::io::stderr(), "probe: {why}");
+pub(super) fn complain(who: &str, why: &str) -> i32 {
+    let _ = writeln!(std::io::stderr(), "{who}: {why}");
     2
 }
 
@@ -91,18 +91,18 @@ fn prepare(path: &Path) -> Result<(ProbeRequest, Out), String> {
 }
 
 #[cfg(target_os = "linux")]
-fn die_with_parent(parent: u32) -> Result<(), String> {
+pub(super) fn die_with_parent(parent: u32) -> Result<(), String> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|error| format!("prctl: {error}"))?;
     // It may have gone before it was asked for.
     match rustix::process::getppid() {
         Some(now) if now.as_raw_pid().cast_unsigned() == parent => Ok(()),
-        _ => Err("the gateway that started the probe is gone".into()),
+        _ => Err("the gateway that started it is gone".into()),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn die_with_parent(_: u32) -> Result<(), String> {
+pub(super) fn die_with_parent(_: u32) -> Result<(), String> {
     Ok(())
 }
 

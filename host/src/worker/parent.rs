@@ -1,11 +1,11 @@
 //! The parent's side: starts the child, listens, and ends it, whatever happens.
 
+use super::ending::{self, Tail, place, signal_name};
 use super::protocol::{Line, ProbeRequest};
 use super::sandbox::SandboxReport;
 use super::spawner;
-use crate::plugins::{Cause, Stage, StageFailure, Wanted, one_line};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus};
-use std::collections::VecDeque;
+use crate::plugins::{Cause, Stage, StageFailure, Wanted};
+use rustix::process::Signal;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -16,10 +16,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How much of what the child complains about is kept, in bytes.
-const TAIL: usize = 4096;
-/// Lines of it that a failure shows.
-const TAIL_LINES: usize = 8;
 /// Most bytes of lines that one child may say.
 const MAX_TALK: u64 = 4 * 1024 * 1024;
 /// How often the parent looks whether the child still lives while it says nothing.
@@ -27,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long the parent waits for the last of a dead child's output.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The child's own variables that it needs: where the system's loader looks for libraries.
-const KEPT: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
+pub(super) const KEPT: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
 
 /// How the child is started.
 #[derive(Debug, Clone)]
@@ -41,10 +37,16 @@ pub struct ProbeCommand {
 }
 
 static COMMAND: Mutex<Option<ProbeCommand>> = Mutex::new(None);
+static WORKER_COMMAND: Mutex<Option<ProbeCommand>> = Mutex::new(None);
 
 /// Sets how children are started from now on. Needed by programs that are not `engineroom` itself, such as tests.
 pub fn use_command(command: ProbeCommand) {
     *COMMAND.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
+}
+
+/// Sets how workers are started from now on, where that is not the way of the probe's children.
+pub fn use_worker_command(command: ProbeCommand) {
+    *WORKER_COMMAND.lock().unwrap_or_else(PoisonError::into_inner) = Some(command);
 }
 
 impl ProbeCommand {
@@ -53,15 +55,31 @@ impl ProbeCommand {
         ProbeCommand { program: program.into(), args: vec![super::PROBE_ARGUMENT.into()], env: Vec::new() }
     }
 
-    /// What was set, else the running program.
+    /// How a probe's child is started: as was set, else with the running program.
     fn current() -> std::io::Result<ProbeCommand> {
-        if let Some(command) = &*COMMAND.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*COMMAND.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(command) => Ok(command.clone()),
+            None => own_program().map(ProbeCommand::new),
+        }
+    }
+
+    /// How a worker is started: as was set, else by the same program as a probe's child.
+    pub(super) fn of_worker() -> std::io::Result<ProbeCommand> {
+        if let Some(command) = &*WORKER_COMMAND.lock().unwrap_or_else(PoisonError::into_inner) {
             return Ok(command.clone());
         }
-        // Not its name: the file may have been replaced since the program started.
-        let own = Path::new("/proc/self/exe");
-        if own.exists() { Ok(ProbeCommand::new(own)) } else { std::env::current_exe().map(ProbeCommand::new) }
+        let mut command = ProbeCommand::current()?;
+        for arg in command.args.iter_mut().filter(|arg| *arg == super::PROBE_ARGUMENT) {
+            *arg = super::WORKER_ARGUMENT.into();
+        }
+        Ok(command)
     }
+}
+
+fn own_program() -> std::io::Result<PathBuf> {
+    // Not its name: the file may have been replaced since the program started.
+    let own = Path::new("/proc/self/exe");
+    if own.exists() { Ok(own.into()) } else { std::env::current_exe() }
 }
 
 /// What a child that came to its end told.
@@ -137,7 +155,7 @@ struct Probe<'a> {
     open: u32,
     /// Where the child was last.
     place: Option<(Stage, String)>,
-    tail: VecDeque<u8>,
+    tail: Tail,
     outcome: ProbeOutcome,
     done: bool,
     confused: Option<String>,
@@ -170,7 +188,7 @@ impl<'a> Probe<'a> {
             heard,
             open,
             place: None,
-            tail: VecDeque::new(),
+            tail: Tail::default(),
             outcome: ProbeOutcome::default(),
             done: false,
             confused: None,
@@ -224,11 +242,7 @@ impl<'a> Probe<'a> {
             Heard::Line(Err(error)) => {
                 self.confused.get_or_insert(error.to_string());
             }
-            Heard::Complaint(bytes) => {
-                self.tail.extend(bytes);
-                let surplus = self.tail.len().saturating_sub(TAIL);
-                self.tail.drain(..surplus);
-            }
+            Heard::Complaint(bytes) => self.tail.push(&bytes),
             Heard::End => self.open = self.open.saturating_sub(1),
         }
         Ok(())
@@ -250,26 +264,17 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// How the child ended, if it did. It is left as it is: while it was not waited for, nobody else can get its id.
     fn exited(&self) -> std::io::Result<Option<Ending>> {
-        let Some(pid) = self.pid() else { return Ok(None) };
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let status = rustix::process::waitid(WaitId::Pid(pid), options)?;
-        Ok(status.map(|status: WaitIdStatus| match (status.terminating_signal(), status.exit_status()) {
-            (Some(signal), _) => Ending::Signal(signal),
-            (None, code) => Ending::Exit(code.unwrap_or(-1)),
+        Ok(ending::ended(&self.child)?.map(|ended| match ended {
+            ending::Ending::Signal(signal) => Ending::Signal(signal),
+            ending::Ending::Exit(code) => Ending::Exit(code),
+            ending::Ending::Lost => Ending::Unknown(std::io::ErrorKind::NotFound.into()),
         }))
-    }
-
-    fn pid(&self) -> Option<Pid> {
-        Pid::from_raw(self.child.id().cast_signed())
     }
 
     /// Kills the whole group, then takes the child from the system's table.
     fn end(&mut self) {
-        if let Some(pid) = self.pid() {
-            let _ = rustix::process::kill_process_group(pid, Signal::KILL);
-        }
+        ending::signal_group(&self.child, Signal::KILL);
         let _ = self.child.wait();
     }
 
@@ -306,8 +311,8 @@ impl<'a> Probe<'a> {
         // What it found before it died still explains more than its death.
         let found = self.outcome.failed.iter().map(|(wanted, failure)| format!("{}: {failure}", wanted.id));
         let failure = found.fold(failure, StageFailure::because);
-        let tail = Vec::from(self.tail);
-        Err(wrote(&tail).into_iter().fold(failure, StageFailure::because))
+        let wrote = self.tail.lines().into_iter().map(|line| format!("the probe wrote: {line}"));
+        Err(wrote.fold(failure, StageFailure::because))
     }
 }
 
@@ -340,52 +345,17 @@ fn complaints(mut stderr: impl Read, sender: &Sender<Heard>) {
     let _ = sender.send(Heard::End);
 }
 
-fn place(stage: Stage, engine: Option<&str>, hook: Option<&str>) -> String {
-    let engine = engine.map(|id| format!(" of engine {id}")).unwrap_or_default();
-    match (stage, hook) {
-        (Stage::Load, _) => "while it was opened (its constructors run there)".into(),
-        (Stage::Layout, _) => "while its entry was read".into(),
-        (Stage::Register, _) => "in register".into(),
-        (_, Some(hook)) if !hook.is_empty() => format!("in {hook}{engine}"),
-        _ => format!("in {stage}{engine}"),
-    }
-}
-
-/// The last lines that the child wrote to standard error.
-fn wrote(tail: &[u8]) -> Vec<String> {
-    let text = String::from_utf8_lossy(tail);
-    let lines: Vec<String> = text.lines().map(one_line).filter(|line| !line.is_empty()).collect();
-    let skip = lines.len().saturating_sub(TAIL_LINES);
-    lines.into_iter().skip(skip).map(|line| format!("the probe wrote: {line}")).collect()
-}
-
-fn signal_name(number: i32) -> String {
-    let known = [
-        (Signal::ABORT, "SIGABRT (abort)"),
-        (Signal::BUS, "SIGBUS (a page that is not there)"),
-        (Signal::FPE, "SIGFPE (arithmetic)"),
-        (Signal::ILL, "SIGILL (illegal instruction)"),
-        (Signal::KILL, "SIGKILL (killed, or out of memory)"),
-        (Signal::SEGV, "SIGSEGV (memory access)"),
-        (Signal::SYS, "SIGSYS (forbidden system call)"),
-        (Signal::TERM, "SIGTERM"),
-        (Signal::TRAP, "SIGTRAP"),
-        (Signal::XFSZ, "SIGXFSZ (file too large)"),
-    ];
-    let name = known.iter().find(|(signal, _)| signal.as_raw() == number);
-    name.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{WaitId, WaitIdOptions};
 
     fn conclude(script: &str, ending: Ending) -> Result<ProbeOutcome, StageFailure> {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = spawner::spawn(command).unwrap();
         // The child is over before its parent begins to listen.
-        let pid = Pid::from_raw(child.id().cast_signed()).unwrap();
+        let pid = ending::pid(&child).unwrap();
         rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
         Probe::new(child, "w", Duration::from_secs(60)).conclude(ending)
     }

@@ -48,7 +48,7 @@ pub(super) enum Line {
 
 /// A [`StageFailure`] on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     code: String,
     message: String,
     causes: Vec<String>,

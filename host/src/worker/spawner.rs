@@ -28,7 +28,7 @@ pub(super) fn spawn(command: Command) -> std::io::Result<Child> {
 
 fn start() -> std::io::Result<Sender<Job>> {
     let (sender, jobs) = mpsc::channel::<Job>();
-    std::thread::Builder::new().name("probe-spawner".into()).spawn(move || {
+    std::thread::Builder::new().name("child-spawner".into()).spawn(move || {
         for (mut command, done) in jobs {
             let _ = done.send(command.spawn());
         }
