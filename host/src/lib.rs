@@ -8,6 +8,7 @@ pub mod compaction;
 pub mod config;
 pub mod diagnostic;
 pub mod gateway;
+pub mod ledger;
 pub mod legacy;
 pub mod memory;
 pub mod model;

@@ -175,6 +175,11 @@ pub enum PluginsCommand {
         #[arg(value_name = "ID|FILE")]
         what: String,
     },
+    /// Forget a crash that is held against an engine, from the next start on
+    Release {
+        /// Id of an engine, a memory provider or a plugin
+        id: String,
+    },
     /// Remove a plugin's library, and reset every slot that names something of it
     Uninstall {
         /// Plugin id, as `plugins list` shows it

@@ -118,7 +118,7 @@ impl CliError {
     pub fn verdict(&self) -> Verdict {
         match self {
             CliError::Config(_) | CliError::Edit(_) | CliError::Usage(_) | CliError::Read { .. } => Verdict::Wrong,
-            CliError::Unknown { what: "plugin", .. } => Verdict::Wrong,
+            CliError::Unknown { what: "plugin" | "engine, memory provider or plugin", .. } => Verdict::Wrong,
             // What was handed over is wrong: a configuration, a recording.
             CliError::Reported(report) if report.code.starts_with("CE1") || report.code == "CE660" => Verdict::Wrong,
             _ => Verdict::Degraded,

@@ -17,6 +17,7 @@ mod gateway;
 mod live;
 mod out;
 mod plugins;
+mod release;
 mod repair;
 mod replay;
 mod running;

@@ -91,6 +91,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("plugins.managed", plugins.managed, boolean),
     setting!("plugins.instances_per_engine", plugins.instances_per_engine, number, 1),
     setting!("plugins.abandoned_threads_max", plugins.abandoned_threads_max, number, 1),
+    setting!("plugins.crash_ledger", plugins.crash_ledger, boolean),
     setting!("plugins.slots.contextEngine", plugins.slots.context_engine, chain),
     setting!("plugins.slots.memory", plugins.slots.memory, provider),
     setting!("plugins.policy.contextEngine.on_failure", plugins.context_engine_policy.on_failure, one_of, &ON_FAILURE),

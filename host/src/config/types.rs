@@ -109,6 +109,8 @@ pub struct PluginsConfig {
     pub instances_per_engine: usize,
     /// From so many threads on that never came back from an engine's call, no engine is called in-process.
     pub abandoned_threads_max: usize,
+    /// False switches off the crash ledger: crashes of in-process engines go unseen, and none is held against them.
+    pub crash_ledger: bool,
     /// `[plugins.deadlines]`, keyed by hook name in snake case; ms.
     pub deadlines: BTreeMap<String, u64>,
     /// `[plugins.trust] policy`.
@@ -423,6 +425,7 @@ impl Config {
                 context_engine_policy: SlotPolicy { on_failure: OnFailure::Fallback, shadow: None },
                 instances_per_engine: 64,
                 abandoned_threads_max: 64,
+                crash_ledger: true,
                 deadlines: BTreeMap::new(),
                 trust_policy: TrustPolicy::Any,
                 entries: BTreeMap::new(),

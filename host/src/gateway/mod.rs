@@ -7,9 +7,10 @@
 
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
+use crate::ledger::{self, Ledger, Verdict, Verdicts};
 use crate::model::{Model, Models, ModelsError};
 use crate::observe::{Metrics, failpoint};
-use crate::slot::Slot;
+use crate::slot::{Hook, Slot};
 use crate::transcript::{self, Store, StoreError};
 use crate::turn::{self, Turns};
 use std::sync::Arc;
@@ -28,6 +29,7 @@ pub struct Gateway {
     pub model: Arc<dyn Model>,
     /// Who serves.
     pub slot: Arc<Slot>,
+    ledger: Option<Ledger>,
     /// Runs turns.
     pub turns: Turns,
     /// What is counted.
@@ -105,15 +107,17 @@ impl Gateway {
         let model = models.default_model().clone();
         let config = Arc::new(config);
         let runtime = tokio::runtime::Handle::current();
-        let (store, slot) = {
+        let (store, slot, ledger) = {
             let (config, model) = (config.clone(), model.clone());
             // A thread of its own: libraries are loaded, and children started, where nothing else waits.
             off_thread(move || {
                 let store = transcript::open(&config.gateway.state_dir).map_err(GatewayError::Store)?;
                 failpoint::pass("gateway.store_opened");
-                let slot = Slot::new(&config, runtime);
+                // The store has the lock of the folder from here on, so the ledger in it is that of a process that is gone.
+                let (verdicts, ledger) = begin_ledger(&config);
+                let slot = Slot::judged(&config, runtime, verdicts);
                 slot.start(&turn::factory_services(store.clone(), &*model));
-                Ok((store, slot))
+                Ok((store, slot, ledger))
             })
             .await??
         };
@@ -121,7 +125,7 @@ impl Gateway {
         failpoint::pass("gateway.started");
         let start_took = started.elapsed();
         metrics.started(start_took);
-        Ok(Gateway { config, store, model, slot, turns, metrics, started, start_took })
+        Ok(Gateway { config, store, model, slot, ledger, turns, metrics, started, start_took })
     }
 
     /// Admits nothing more, waits for running turns as long as `[gateway] drain_ms` says, lets the engines go, closes the store.
@@ -140,8 +144,37 @@ impl Gateway {
         })
         .await
         .unwrap_or(false);
+        // Whatever a call that was left behind does from here on, the end is in good order.
+        if let Some(ledger) = &self.ledger {
+            ledger.close();
+        }
         Stopped { drained, exit_now: !clean }
     }
+}
+
+/// Judges how the last process ended, and begins to write down who is called in this one.
+fn begin_ledger(config: &Config) -> (Verdicts, Option<Ledger>) {
+    let folder = &config.gateway.state_dir;
+    if !config.plugins.crash_ledger {
+        ledger::forget(folder);
+        return (Verdicts::default(), None);
+    }
+    let hooks: Vec<&str> = Hook::ALL.into_iter().map(Hook::name).collect();
+    let (verdicts, ledger) = ledger::begin(folder, &hooks, config.plugins.enabled);
+    if let Some(previous) = verdicts.previous() {
+        let cause = previous.cause.as_deref().unwrap_or("an unknown cause");
+        match previous.verdict {
+            Verdict::Well => {}
+            // The engines are told of by name where they are.
+            Verdict::Crashed | Verdict::Unexplained => {
+                tracing::warn!(cause, "the last gateway process ended while an engine was called");
+            }
+            Verdict::Outside | Verdict::Host | Verdict::Reboot | Verdict::Unknown => {
+                tracing::warn!(cause, verdict = ?previous.verdict, "the last gateway process did not end in good order; no engine is accused");
+            }
+        }
+    }
+    (verdicts, ledger)
 }
 
 /// Runs what blocks on a thread of its own.

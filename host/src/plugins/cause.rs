@@ -177,6 +177,9 @@ causes! {
     NoWorker = "CE238", Trust, "the entry asks for a process of its own",
         "set plugins.entries.ID.isolation to \"auto\" or \"in-process\", once you trust the library";
 
+    Crashed = "CE239", Trust, "it ended the gateway before",
+        "mend or replace the library, then `engineroom plugins release ID`; or let a worker serve it (isolation = \"process\")";
+
     CannotStage = "CE240", Stage, "the private copy cannot be written",
         "check the state folder: free space, and the right to write";
     LooseStage = "CE241", Stage, "others own or may write to the folder of private copies",

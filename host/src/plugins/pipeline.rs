@@ -7,6 +7,7 @@ use super::select::{EngineOutcome, Offer, OutcomeState, select};
 use super::survey::{Item, survey};
 use super::{Manifest, RESERVED_ENGINE, schema, stage, trust};
 use crate::config::Config;
+use crate::ledger::Verdicts;
 use crate::observe::broken;
 use crate::worker::{self, ProbeOutcome, ProbeRequest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,9 +56,15 @@ pub struct Apart {
 /// deadlines of the configuration. Never fails: what fails is in the result.
 ///
 /// To be called once per process, which owns the state folder: copies and scratch folders of earlier ones are removed.
-pub fn load(config: &Config, wanted: &[Wanted], registrar: &Arc<dyn RegistrarPort>) -> LoadResult {
+/// What `verdicts` hold against an engine keeps it out of this process.
+pub fn load(
+    config: &Config,
+    wanted: &[Wanted],
+    verdicts: &Verdicts,
+    registrar: &Arc<dyn RegistrarPort>,
+) -> LoadResult {
     let _ = std::fs::remove_dir_all(config.gateway.state_dir.join(SCRATCH));
-    let mut rehearsal = rehearse(config, wanted);
+    let mut rehearsal = rehearse(config, wanted, verdicts);
     let mut result = LoadResult::default();
     for ready in &mut rehearsal.ready {
         bring_in_one(ready, &mut rehearsal.items[ready.at].report, registrar, &mut result);
@@ -71,7 +78,7 @@ pub fn load(config: &Config, wanted: &[Wanted], registrar: &Arc<dyn RegistrarPor
 /// Does the same up to the probe, and loads nothing: an engine that passes is told as registered. May be done beside a
 /// running gateway.
 pub fn check(config: &Config, wanted: &[Wanted]) -> LoadResult {
-    let mut rehearsal = rehearse(config, wanted);
+    let mut rehearsal = rehearse(config, wanted, &Verdicts::default());
     for ready in &rehearsal.ready {
         close(ready, &mut rehearsal.items[ready.at].report, || PluginState::Declared { reason: "only checked".into() });
     }
@@ -87,7 +94,7 @@ struct Rehearsal {
     ready: Vec<Ready>,
 }
 
-fn rehearse(config: &Config, wanted: &[Wanted]) -> Rehearsal {
+fn rehearse(config: &Config, wanted: &[Wanted], verdicts: &Verdicts) -> Rehearsal {
     let mut seen = BTreeSet::new();
     let is_core = |wanted: &Wanted| wanted.kind == Kind::Engine && wanted.id == RESERVED_ENGINE;
     let mut wanted: Vec<Wanted> = wanted.iter().filter(|one| !is_core(one) && seen.insert(*one)).cloned().collect();
@@ -104,7 +111,11 @@ fn rehearse(config: &Config, wanted: &[Wanted]) -> Rehearsal {
         // A library that claims an id together with another one is refused as a whole.
         if !served.is_empty() && item.report.failure.is_none() {
             match prepare(config, item, served) {
-                Ok(load) => ready.push(Ready { at, load, failed: BTreeMap::new() }),
+                Ok(load) => {
+                    // In a worker it can do the gateway no harm.
+                    let failed = if item.report.is_apart() { BTreeMap::new() } else { crashed(&load, verdicts) };
+                    ready.push(Ready { at, load, failed });
+                }
                 Err(failure) => item.report.refuse(failure),
             }
         }
@@ -138,9 +149,24 @@ impl Ready {
         }
     }
 
+    /// The same for what has not failed.
+    fn rest(&self) -> LoadRequest {
+        let good = |wanted: &&Wanted| !self.failed.contains_key(*wanted);
+        LoadRequest { wanted: self.load.wanted.iter().filter(good).cloned().collect(), ..self.load.clone() }
+    }
+
     fn all_failed(&self) -> bool {
         self.load.wanted.iter().all(|wanted| self.failed.contains_key(wanted))
     }
+}
+
+/// What must not run in this process, since it ended an earlier one.
+fn crashed(load: &LoadRequest, verdicts: &Verdicts) -> BTreeMap<Wanted, StageFailure> {
+    let failure = |wanted: &Wanted| {
+        let crash = verdicts.crashed(wanted.sort(), &wanted.id, &load.plugin_id)?;
+        Some((wanted.clone(), StageFailure::new(Cause::Crashed, crash.said()).hint(crash.hint())))
+    };
+    load.wanted.iter().filter_map(failure).collect()
 }
 
 fn deadline(config: &Config, key: &str, default: u64) -> u64 {
@@ -190,18 +216,18 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<Load
 fn probe_all(config: &Config, items: &mut [Item], ready: &mut [Ready]) {
     let scratch = &config.gateway.state_dir.join(SCRATCH);
     let limit = Duration::from_millis(deadline(config, "probe", PROBE_MS));
-    let request = |load: &LoadRequest| ProbeRequest {
+    let request = |ready: &Ready| ProbeRequest {
         version: env!("CARGO_PKG_VERSION").into(),
         parent: std::process::id(),
         state_dir: PathBuf::new(),
-        load: load.clone(),
+        load: ready.rest(),
         deadlines: config.plugins.deadlines.clone(),
     };
     type Probed = (Result<ProbeOutcome, StageFailure>, Duration);
-    let one = |load: &LoadRequest| -> Probed {
+    let one = |ready: &Ready| -> Probed {
         let start = std::time::Instant::now();
         let result = match std::fs::DirBuilder::new().recursive(true).mode(0o700).create(scratch) {
-            Ok(()) => worker::probe(request(load), scratch, limit),
+            Ok(()) => worker::probe(request(ready), scratch, limit),
             Err(error) => {
                 let message = format!("cannot make the folder {}", scratch.display());
                 Err(StageFailure::new(Cause::ProbeStart, message).because(error))
@@ -209,9 +235,11 @@ fn probe_all(config: &Config, items: &mut [Item], ready: &mut [Ready]) {
         };
         (result, start.elapsed())
     };
+    // What is held out of this process is not tried out either.
+    let mut ready: Vec<&mut Ready> = ready.iter_mut().filter(|ready| !ready.all_failed()).collect();
     let probed: Vec<Probed> = std::thread::scope(|scope| {
         let one = &one;
-        let running: Vec<_> = ready.iter().map(|ready| scope.spawn(move || one(&ready.load))).collect();
+        let running: Vec<_> = ready.iter().map(|ready| scope.spawn(move || one(ready))).collect();
         let lost = || Err(StageFailure::new(Cause::ProbeStart, "the thread that ran the probe failed"));
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| (lost(), Duration::ZERO))).collect()
     });

@@ -3,6 +3,7 @@
 use super::fixture::{Bench, Fixture};
 use super::*;
 use crate::config::{EntryConfig, Isolation, TrustPolicy};
+use crate::ledger::Verdicts;
 use engine_abi::wire::HostV1;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use std::os::unix::fs::PermissionsExt;
@@ -32,7 +33,7 @@ impl RegistrarPort for Port {
 fn start_with(bench: &Bench, wanted: &[&str], port: Port) -> LoadResult {
     let wanted: Vec<Wanted> = wanted.iter().map(|id| Wanted::engine(*id)).collect();
     let port: Arc<dyn RegistrarPort> = Arc::new(port);
-    load(&bench.config, &wanted, &port)
+    load(&bench.config, &wanted, &Verdicts::default(), &port)
 }
 
 fn start(bench: &Bench, wanted: &[&str]) -> LoadResult {

@@ -15,6 +15,7 @@ use super::pool::Pool;
 use super::stats::EngineStats;
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
+use crate::ledger::{Sort, Watched};
 use crate::observe::broken;
 use crate::plugins::{Kind, RawFactory, RawMemoryFactory};
 use engine_abi::wire::host_params;
@@ -120,6 +121,8 @@ pub(crate) struct EngineCore {
     pub(crate) grants: Vec<String>,
     pub(crate) host: HostTable,
     pub(crate) inline: bool,
+    /// Who it is in the crash ledger.
+    pub(crate) watched: Watched,
     pub(crate) latch: Latch,
     pub(crate) stats: EngineStats,
     pub(crate) pool: Pool,
@@ -151,6 +154,12 @@ impl EngineCore {
             store_name: match registered.factory.kind() {
                 Kind::Engine => registered.id.clone(),
                 Kind::Memory => format!("memory:{}", registered.id),
+            },
+            watched: match registered.factory {
+                // As trusted as the gateway itself.
+                _ if registered.core => Watched::NOBODY,
+                Factory::Engine(_) => Watched::new(Sort::Engine, &registered.id, &registered.owner),
+                Factory::Memory(_) => Watched::new(Sort::Memory, &registered.id, &registered.owner),
             },
             id: registered.id,
             owner: registered.owner,

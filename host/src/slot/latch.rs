@@ -2,7 +2,7 @@
 
 use super::failure::DegradedCode;
 use crate::observe::broken;
-use crate::plugins::Kind;
+use crate::plugins::{Cause, Kind};
 use serde::Serialize;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +54,13 @@ impl Quarantine {
             DegradedCode::EngineMissing | DegradedCode::EngineRefused | DegradedCode::EngineCrashed => self.code,
             _ => DegradedCode::EngineQuarantined,
         }
+    }
+}
+
+impl Quarantine {
+    /// True when it stands for a crash of an earlier process: then a restart alone changes nothing.
+    pub fn is_crash(&self) -> bool {
+        self.diagnostic == Cause::Crashed.code()
     }
 }
 
@@ -110,13 +117,14 @@ pub(crate) fn announce(record: &Quarantine) {
         Kind::Engine => ("context engine", record.code.as_str(), format!("\"{}\" serves", record.serves)),
         Kind::Memory => ("memory provider", record.code.memory(), "turns go on without memory".to_owned()),
     };
+    let until = if record.is_crash() { "it is released" } else { "the gateway restarts" };
     tracing::error!(
         engine = %record.engine,
         owner = %record.owner,
         at = %at,
         code,
         diagnostic = record.diagnostic,
-        "{what} \"{}\" (owner {}) failed in {}: {}{causes}. It is out until the gateway restarts; {now} now. To do: {}",
+        "{what} \"{}\" (owner {}) failed in {}: {}{causes}. It is out until {until}; {now} now. To do: {}",
         record.engine,
         if record.owner.is_empty() { "unknown" } else { &record.owner },
         at,

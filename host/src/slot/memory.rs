@@ -16,10 +16,11 @@ use super::latch::{Quarantine, announce};
 use super::segment::{Segment, SegmentContext};
 use super::services::{HostServices, MemoryHit, MemoryPromptArgs};
 use super::slot::{Known, MAIN_AGENT, Slot};
-use super::start::refused;
+use super::start::refused_code;
 use super::stats::HookStatus;
 use super::status::{EngineState, EngineStatus, LibraryStatus, blank, library, of_engine};
 use crate::config::Config;
+use crate::ledger::{Crash, Sort, Verdicts};
 use crate::plugins::{EngineOutcome, MemoryRegistration, OutcomeState, PluginReport};
 use serde::Serialize;
 use serde_json::Value;
@@ -165,9 +166,9 @@ impl Slot {
                 return;
             }
             OutcomeState::Missing => DegradedCode::EngineMissing,
-            OutcomeState::Refused => DegradedCode::EngineRefused,
+            OutcomeState::Refused => refused_code(&outcome),
         };
-        let record = refused(&outcome, code);
+        let record = self.refused_record(&outcome, code);
         announce(&record);
         self.memory.known_mut().insert(id, Known::Out(Arc::new(record)));
     }
@@ -335,6 +336,9 @@ pub struct ProviderStatus {
     pub has: Vec<Hook>,
     /// Why it is out.
     pub quarantine: Option<Value>,
+    /// What the crash ledger holds against it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crash: Option<Crash>,
     /// Things worth knowing that stop nothing.
     pub warnings: Vec<String>,
     /// Its library.
@@ -369,12 +373,12 @@ impl Slot {
         MemorySlotStatus {
             main: value(bystander, self.memory.selected.as_deref()),
             agents: own.iter().map(|(agent, id)| (agent.clone(), value(agent, id.as_deref()))).collect(),
-            providers: known.into_iter().map(|(id, known)| provider(&id, &known, reports)).collect(),
+            providers: known.into_iter().map(|(id, known)| provider(&id, &known, reports, &self.verdicts)).collect(),
         }
     }
 }
 
-fn provider(id: &str, known: &Known, reports: &[PluginReport]) -> ProviderStatus {
+fn provider(id: &str, known: &Known, reports: &[PluginReport], verdicts: &Verdicts) -> ProviderStatus {
     let status = match known {
         Known::Engine(core) => of_engine(core),
         Known::Disabled { plugin, reason } => EngineStatus {
@@ -386,9 +390,11 @@ fn provider(id: &str, known: &Known, reports: &[PluginReport]) -> ProviderStatus
             code: Some(record.code),
             reason: Some(record.reason.clone()),
             quarantine: Some((**record).clone()),
-            ..blank(id, &record.owner, EngineState::Quarantined)
+            ..blank(id, &record.owner, EngineState::of(record))
         },
     };
+    let mut status = status;
+    status.hold(verdicts, Sort::Memory);
     let code = status.quarantine.as_ref().map(Quarantine::later_code).or(status.code);
     let quarantine = status.quarantine.map(|record| {
         let mut shown = serde_json::to_value(&record).unwrap_or_default();
@@ -405,6 +411,7 @@ fn provider(id: &str, known: &Known, reports: &[PluginReport]) -> ProviderStatus
         info: status.info.map(|info| serde_json::json!({"id": info.id, "name": info.name, "version": info.version})),
         has: status.has,
         quarantine,
+        crash: status.crash,
         warnings: status.warnings,
         instances: status.instances,
         threads: status.threads,

@@ -12,7 +12,8 @@ use super::lease::{Lease, LeaseRequest};
 use super::memory::MemorySlot;
 use super::registry::{Owners, RegisterError};
 use super::services::NoServices;
-use crate::config::{Config, OnFailure};
+use crate::config::{Config, Isolation, OnFailure};
+use crate::ledger::Verdicts;
 use crate::observe::broken;
 use crate::plugins::{PluginReport, RawFactory};
 use engine_abi::wire::capability;
@@ -57,6 +58,8 @@ pub struct Slot {
     pub(crate) abandoned_by_loader: std::sync::atomic::AtomicUsize,
     /// Threads that were given up and have not come back, the loader's included.
     pub(crate) abandoned_threads: Arc<Abandoned>,
+    /// What is held against engines, and how the last process ended.
+    pub(crate) verdicts: Verdicts,
     me: Weak<Slot>,
     runtime: tokio::runtime::Handle,
 }
@@ -66,6 +69,16 @@ impl Slot {
     ///
     /// `runtime` keeps watch over hooks whose caller has gone.
     pub fn new(config: &Config, runtime: tokio::runtime::Handle) -> Arc<Slot> {
+        Slot::judged(config, runtime, Verdicts::default())
+    }
+
+    /// The same with what the crash ledger holds against engines: some are out, and others are served from workers this time.
+    pub fn judged(config: &Config, runtime: tokio::runtime::Handle, verdicts: Verdicts) -> Arc<Slot> {
+        let mut config = config.clone();
+        for plugin in verdicts.to_workers() {
+            config.plugins.entries.entry(plugin.to_owned()).or_default().isolation = Isolation::Process;
+        }
+        let config = &config;
         let slot = Arc::new_cyclic(|me| Slot {
             chain: chain(&config.plugins.slots.context_engine),
             agents: config
@@ -88,6 +101,7 @@ impl Slot {
             reports: RwLock::default(),
             abandoned_by_loader: std::sync::atomic::AtomicUsize::new(0),
             abandoned_threads: Arc::new(Abandoned::new(config.plugins.abandoned_threads_max)),
+            verdicts,
             me: Weak::clone(me),
             runtime,
             config: config.clone(),

@@ -12,7 +12,7 @@ use super::segment::SegmentContext;
 use super::services::HostServices;
 use super::slot::{Known, LEGACY, MAIN_AGENT, Slot};
 use crate::observe::broken;
-use crate::plugins::{self, EngineOutcome, Kind, OutcomeState, RegistrarPort, Registration, Wanted};
+use crate::plugins::{self, Cause, EngineOutcome, Kind, OutcomeState, RegistrarPort, Registration, Wanted};
 use engine_abi::wire::HostV1;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
@@ -52,7 +52,7 @@ impl Slot {
             engines.chain(self.memory.wanted().into_iter().map(Wanted::memory)).collect()
         };
         let registrar: Arc<dyn RegistrarPort> = Arc::new(Registrar(self.weak()));
-        let loaded = plugins::load(&self.config, &wanted, &registrar);
+        let loaded = plugins::load(&self.config, &wanted, &self.verdicts, &registrar);
         self.abandoned_by_loader.fetch_add(loaded.abandoned, Ordering::Relaxed);
         self.abandoned_threads.more(loaded.abandoned);
         for registration in &loaded.registrations {
@@ -110,11 +110,24 @@ impl Slot {
             }
             OutcomeState::Missing if broken("8.12") || broken("9.9") => return,
             OutcomeState::Missing => DegradedCode::EngineMissing,
-            OutcomeState::Refused => DegradedCode::EngineRefused,
+            OutcomeState::Refused => refused_code(&outcome),
         };
-        let record = Quarantine { serves: self.successor(&id), ..refused(&outcome, code) };
+        let record = Quarantine { serves: self.successor(&id), ..self.refused_record(&outcome, code) };
         announce(&record);
         self.known_mut().insert(id, Known::Out(Arc::new(record)));
+    }
+
+    /// The record of what did not come; one that crashed earlier is told with the hook in which it did.
+    pub(super) fn refused_record(&self, outcome: &EngineOutcome, code: DegradedCode) -> Quarantine {
+        let mut record = refused(outcome, code);
+        let wanted = Wanted { kind: outcome.kind, id: outcome.engine_id.clone() };
+        if code == DegradedCode::EngineCrashed
+            && let Some(crash) = self.verdicts.crashed(wanted.sort(), &wanted.id, &record.owner)
+        {
+            record.at.clone_from(&crash.at);
+            record.when_ms = i64::try_from(crash.when_ms).unwrap_or(record.when_ms);
+        }
+        record
     }
 
     /// Every engine of a chain with the agent whose instance is made first.
@@ -202,8 +215,14 @@ impl Slot {
     }
 }
 
+/// The code of what a stage refused.
+pub(super) fn refused_code(outcome: &EngineOutcome) -> DegradedCode {
+    let crashed = outcome.failure.as_ref().is_some_and(|failure| failure.code == Cause::Crashed.code());
+    if crashed { DegradedCode::EngineCrashed } else { DegradedCode::EngineRefused }
+}
+
 /// Why something that is listed did not come.
-pub(super) fn refused(outcome: &EngineOutcome, code: DegradedCode) -> Quarantine {
+fn refused(outcome: &EngineOutcome, code: DegradedCode) -> Quarantine {
     let failure = outcome.failure.as_ref();
     Quarantine {
         kind: outcome.kind,

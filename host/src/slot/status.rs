@@ -11,6 +11,7 @@ use super::lease::{Degraded, LeaseRequest};
 use super::memory::MemorySlotStatus;
 use super::slot::{CORE, Known, MAIN_AGENT, Slot};
 use super::stats::{EstimateStatus, HookStatus};
+use crate::ledger::{Crash, Previous, Sort, Verdicts};
 use crate::plugins::{Kind, Placement, PluginReport};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -39,6 +40,9 @@ pub struct SlotStatus {
     pub engines: Vec<EngineStatus>,
     /// The memory slot.
     pub memory: MemorySlotStatus,
+    /// How the last process ended, where its crash ledger was there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous_end: Option<Previous>,
     /// Every file that was found.
     pub plugins: Vec<PluginReport>,
     /// Calls that were ever abandoned: when not 0, the process ends without destructors.
@@ -80,6 +84,15 @@ pub enum EngineState {
     Ready,
     /// Missing, refused, or failed; final for this process.
     Quarantined,
+    /// It ended an earlier process; out until it is released.
+    Crashed,
+}
+
+impl EngineState {
+    /// The state of what is out since the start.
+    pub(super) fn of(record: &Quarantine) -> EngineState {
+        if record.is_crash() { EngineState::Crashed } else { EngineState::Quarantined }
+    }
 }
 
 /// One engine.
@@ -108,6 +121,9 @@ pub struct EngineStatus {
     pub has: Vec<Hook>,
     /// Why it is out.
     pub quarantine: Option<Quarantine>,
+    /// What the crash ledger holds against it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crash: Option<Crash>,
     /// Things worth knowing that stop nothing.
     pub warnings: Vec<String>,
     /// Library, when it comes from one.
@@ -177,10 +193,11 @@ impl Slot {
                         code: Some(record.code),
                         reason: Some(record.reason.clone()),
                         quarantine: Some((*record).clone()),
-                        ..blank(&id, &record.owner, EngineState::Quarantined)
+                        ..blank(&id, &record.owner, EngineState::of(&record))
                     },
                 };
                 status.listed = listed(&id);
+                status.hold(&self.verdicts, Sort::Engine);
                 status.effective = id == effective;
                 status.library = library(&reports, &status.owner);
                 status
@@ -201,6 +218,7 @@ impl Slot {
                 .collect(),
             engines,
             memory: self.memory_status(&reports),
+            previous_end: self.verdicts.previous().cloned(),
             plugins: reports,
             abandoned: self.abandoned(),
             abandoned_threads: self.abandoned_threads(),
@@ -237,6 +255,18 @@ impl Slot {
     }
 }
 
+impl EngineStatus {
+    /// Adds what the crash ledger holds against it.
+    pub(super) fn hold(&mut self, verdicts: &Verdicts, sort: Sort) {
+        let Some(crash) = verdicts.held(sort, &self.id, &self.owner) else { return };
+        // Of one that is out its record tells all of it.
+        if self.state != EngineState::Crashed {
+            self.warnings.push(format!("{}: {}; {}", crash.verdict, crash.said(), crash.hint()));
+        }
+        self.crash = Some(crash.clone());
+    }
+}
+
 pub(super) fn blank(id: &str, owner: &str, state: EngineState) -> EngineStatus {
     EngineStatus {
         id: id.to_owned(),
@@ -250,6 +280,7 @@ pub(super) fn blank(id: &str, owner: &str, state: EngineState) -> EngineStatus {
         info: None,
         has: Vec::new(),
         quarantine: None,
+        crash: None,
         warnings: Vec::new(),
         library: None,
         instances: 0,

@@ -11,6 +11,7 @@ use super::error::{CliError, Verdict};
 use super::running::Running;
 use crate::config::{Config, ModelConfig, Origin};
 use crate::diagnostic::Diagnostic;
+use crate::ledger::{self, Verdicts};
 use crate::model::{self, ModelError};
 use crate::observe::broken;
 use crate::plugins::{self, SandboxReport};
@@ -161,7 +162,11 @@ async fn alone(context: &Context) -> Result<Value, CliError> {
     let config = context.config().clone();
     let runtime = tokio::runtime::Handle::current();
     let examined = tokio::task::spawn_blocking(move || {
-        let slot = Slot::new(&config, runtime);
+        let verdicts = match config.plugins.crash_ledger {
+            true => ledger::look(&config.gateway.state_dir),
+            false => Verdicts::default(),
+        };
+        let slot = Slot::judged(&config, runtime, verdicts);
         let services: Arc<dyn HostServices> = Arc::new(NoServices);
         slot.start(&services);
         let status = serde_json::to_value(slot.status()).unwrap_or_default();

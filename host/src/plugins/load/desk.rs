@@ -197,6 +197,7 @@ fn guarded(context: *const u8, work: impl FnOnce(&'static Desk) -> u32) -> u32 {
     }
     // SAFETY: the library hands back the context that it was given, which is a desk that is never freed.
     let desk = unsafe { &*desk };
+    let _serving = crate::ledger::serving();
     catch_unwind(AssertUnwindSafe(|| work(desk))).unwrap_or(status::ERROR)
 }
 

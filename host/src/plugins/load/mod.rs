@@ -15,6 +15,7 @@ pub(crate) use quiet::QuietPort;
 use super::cause::{Cause, Stage};
 use super::manifest::Door;
 use super::report::StageFailure;
+use crate::ledger::{self, Place, Sort, Watched};
 use crate::config::LimitsConfig;
 use engine_abi::wire;
 use serde::{Deserialize, Serialize};
@@ -60,6 +61,14 @@ impl Wanted {
     /// A memory provider.
     pub fn memory(id: impl Into<String>) -> Wanted {
         Wanted { kind: Kind::Memory, id: id.into() }
+    }
+
+    /// What it is in the crash ledger.
+    pub fn sort(&self) -> Sort {
+        match self.kind {
+            Kind::Engine => Sort::Engine,
+            Kind::Memory => Sort::Memory,
+        }
     }
 }
 
@@ -182,9 +191,12 @@ fn steps(
     loaded: &mut Loaded,
 ) -> Result<(), StageFailure> {
     let deadline = Duration::from_millis(request.deadline_ms);
-    let mut step = Step { deadline, progress, plugin: &request.plugin_id, loaded };
+    let watched = Watched::new(Sort::Library, &request.plugin_id, &request.plugin_id);
+    let mut step = Step { deadline, progress, plugin: &request.plugin_id, watched, loaded };
     let (path, door) = (request.staged.clone(), request.door);
-    let symbol = step.run(Stage::Load, Cause::LoadDeadline, move || door::open(&path, door))??;
+    let symbol = step.run(Stage::Load, Cause::LoadDeadline, move || {
+        door::open(&path, door).inspect(|_| ledger::opened(watched, &path))
+    })??;
     let entry = step.run(Stage::Layout, Cause::EntryDeadline, move || door::enter(symbol))??;
     let desk = desk::Desk::open(request, Arc::clone(port));
     let status = step.run(Stage::Register, Cause::RegisterDeadline, move || desk.serve(entry));
@@ -198,6 +210,7 @@ struct Step<'a> {
     deadline: Duration,
     progress: &'a dyn Fn(Stage),
     plugin: &'a str,
+    watched: Watched,
     loaded: &'a mut Loaded,
 }
 
@@ -210,7 +223,11 @@ impl Step<'_> {
     ) -> Result<T, StageFailure> {
         (self.progress)(stage);
         let start = Instant::now();
-        let result = thread::run(self.deadline, work);
+        let (watched, place) = (self.watched, place_of(stage));
+        let result = thread::run(self.deadline, move || {
+            let _running = ledger::enter(watched, place);
+            work()
+        });
         self.loaded.timings.push((stage, start.elapsed()));
         result.map_err(|lost| match lost {
             thread::Lost::Late => {
@@ -223,5 +240,14 @@ impl Step<'_> {
                 StageFailure::new(Cause::LoadFault, "no thread could be started for the loader").because(error)
             }
         })
+    }
+}
+
+/// Where the crash ledger says that the library was.
+fn place_of(stage: Stage) -> Place {
+    match stage {
+        Stage::Layout => Place::LAYOUT,
+        Stage::Register => Place::REGISTER,
+        _ => Place::LOAD,
     }
 }

@@ -6,6 +6,7 @@ use super::ask::Relay;
 use super::frame::{CallState, Frame};
 use super::receive;
 use super::sink::{HITS_MAX, Output};
+use crate::observe::broken;
 use crate::slot::engine::{EngineInfo, HostRequirement, Operation};
 use crate::slot::facts::*;
 use crate::slot::hook::Hook;
@@ -56,6 +57,11 @@ pub(crate) fn frame<'a>(pointer: *const FrameV1) -> Option<&'a Frame> {
 
 /// Runs a host callback so that nothing unwinds into the engine.
 pub(crate) fn guard(what: &'static str, body: impl FnOnce() -> u32) -> u32 {
+    let _serving = crate::ledger::serving();
+    if broken("ledger.service") {
+        // A defect of the host in the middle of a service.
+        std::process::abort();
+    }
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
         tracing::error!(callback = what, "a host callback panicked; the engine was told that it failed");
         status::ERROR

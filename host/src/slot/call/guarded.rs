@@ -3,6 +3,7 @@
 use super::border;
 use super::frame::Frame;
 use super::sink::Sink;
+use crate::ledger::{self, Place};
 use crate::observe::broken;
 use crate::slot::core::EngineCore;
 use crate::slot::facts::{SessionFacts, View};
@@ -86,7 +87,10 @@ pub(crate) fn guarded(
     }
     let call = border::call(frame, core.host.pointer());
     let begun = frame.trace.begin(&core.id, hook);
-    let Outcome::Returned(status) = frame.enter(|| invoke(&call));
+    let Outcome::Returned(status) = frame.enter(|| {
+        let _running = ledger::enter(core.watched, Place::hook(hook.index()));
+        invoke(&call)
+    });
     let ended = Instant::now();
     let armed = frame.disarm();
     let (sink, tokens) = {

@@ -1,0 +1,171 @@
+//! The folder of a ledger: what is found there never stops a start, and what is begun there can be judged.
+
+use super::format::{ended, kind, word};
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// There is one ledger per process, and the tests of one crate run in one.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn bytes_of(folder: &Path) -> Vec<u8> {
+    std::fs::read(folder.join(LEDGER)).unwrap()
+}
+
+/// Changes words of the ledger, as an earlier process would have left it.
+fn leave(folder: &Path, words: &[(usize, u64)]) {
+    let mut bytes = bytes_of(folder);
+    for (number, value) in words {
+        bytes[number * 8..number * 8 + 8].copy_from_slice(&value.to_ne_bytes());
+    }
+    std::fs::write(folder.join(LEDGER), bytes).unwrap();
+}
+
+#[test]
+fn a_ledger_is_private_and_a_good_end_is_a_good_end() {
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().unwrap();
+    let (verdicts, ledger) = begin(folder.path(), &["assemble"], true);
+    let Some(ledger) = ledger else { return };
+    assert!(verdicts.previous().is_none() && verdicts.crashes.is_empty());
+    let mode = std::fs::metadata(folder.path().join(LEDGER)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(begin(tempfile::tempdir().unwrap().path(), &[], true).1.is_none(), "one ledger per process");
+    ledger.close();
+    let (verdicts, second) = begin(folder.path(), &["assemble"], true);
+    assert_eq!(verdicts.previous().map(|previous| previous.verdict), Some(Verdict::Well));
+    if let Some(second) = second {
+        second.close();
+    }
+}
+
+#[test]
+fn what_runs_stands_in_the_file_with_the_service_that_runs_for_it() {
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().unwrap();
+    let (_, Some(ledger)) = begin(folder.path(), &["assemble"], true) else { return };
+    let watched = Watched::new(Sort::Engine, "chaos", "chaos-plugin");
+    let read = || Old::read(&bytes_of(folder.path())).unwrap().rows;
+    std::thread::spawn(move || {
+        {
+            let _running = enter(watched, Place::hook(0));
+            let rows = read();
+            assert_eq!((rows.len(), rows[0].place.as_str(), rows[0].active, rows[0].serving), (1, "assemble", true, false));
+            assert_eq!((rows[0].subject.id.as_str(), rows[0].subject.plugin.as_str()), ("chaos", "chaos-plugin"));
+            {
+                let _outer = serving();
+                let _inner = serving();
+                assert!(read()[0].serving);
+            }
+            assert!(!read()[0].serving);
+        }
+        let rows = read();
+        assert_eq!((rows[0].active, rows[0].returned), (false, 1));
+        drop(enter(Watched::NOBODY, Place::LOAD));
+        assert_eq!(read()[0].returned, 1, "nobody is not written down");
+        rows.len()
+    })
+    .join()
+    .unwrap();
+    ledger.close();
+}
+
+#[test]
+fn a_recorded_cause_lasts_until_it_is_released() {
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (_, Some(ledger)) = begin(path, &["assemble"], true) else { return };
+    let _ = Watched::new(Sort::Engine, "chaos", "p");
+    ledger.close();
+    let ran = format::row::pack(0, 3);
+    let segv = libc::SIGSEGV as u64;
+    leave(path, &[
+        (word::ENDED, ended::NOT),
+        (word::CAUSE, 2),
+        (word::KIND, kind::SIGNAL),
+        (word::NUMBER, segv),
+        (word::CODE, 1),
+        (word::ADDRESS, 8),
+        (word::ROW, ran),
+    ]);
+    // Looking changes nothing, a start does.
+    assert!(look(path).crashed(Sort::Engine, "chaos", "p").is_some());
+    assert!(!path.join(table::DOCUMENT).exists());
+    for _ in 0..2 {
+        let (verdicts, ledger) = begin(path, &["assemble"], true);
+        let crash = verdicts.crashed(Sort::Engine, "chaos", "p").unwrap();
+        assert_eq!((crash.at.as_str(), crash.signal.as_deref()), ("assemble", Some("SIGSEGV")));
+        assert!(verdicts.crashed(Sort::Memory, "chaos", "p").is_none(), "the provider of the same id is another");
+        ledger.unwrap().close();
+    }
+    assert!(release(path, "another").unwrap().is_empty());
+    assert_eq!(release(path, "chaos").unwrap().len(), 1);
+    assert!(look(path).crashed(Sort::Engine, "chaos", "p").is_none());
+}
+
+#[test]
+fn a_release_before_any_start_takes_what_no_start_has_judged() {
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (_, Some(ledger)) = begin(path, &["assemble"], true) else { return };
+    let _ = Watched::new(Sort::Memory, "notes", "p");
+    ledger.close();
+    let exit = [(word::ENDED, ended::NOT), (word::CAUSE, 2), (word::KIND, kind::EXIT), (word::ROW, format::row::pack(0, 3))];
+    leave(path, &exit);
+    std::fs::write(path.join(LOCK), "").unwrap();
+    assert_eq!(release(path, "notes").unwrap().len(), 1);
+    let (verdicts, ledger) = begin(path, &["assemble"], true);
+    assert!(verdicts.crashes.is_empty());
+    ledger.unwrap().close();
+}
+
+#[test]
+fn no_ledger_that_is_found_stops_a_start() {
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let whole = format::blank(1, 1, "boot", &["load"]);
+    for found in [Vec::new(), b"text".to_vec(), whole[..whole.len() / 2].to_vec(), vec![0xff; format::SIZE], whole] {
+        std::fs::write(path.join(LEDGER), found).unwrap();
+        std::fs::write(path.join(table::DOCUMENT), "{]").unwrap();
+        let (verdicts, ledger) = begin(path, &["assemble"], true);
+        assert!(verdicts.crashes.is_empty());
+        assert_eq!(bytes_of(path).len(), format::SIZE, "it is made new");
+        if let Some(ledger) = ledger {
+            ledger.close();
+        }
+    }
+    // Where the file cannot even be made, there is none.
+    std::fs::remove_file(path.join(LEDGER)).unwrap();
+    std::fs::create_dir(path.join(LEDGER)).unwrap();
+    std::fs::write(path.join(LEDGER).join("x"), "").unwrap();
+    assert!(begin(path, &["assemble"], true).1.is_none());
+    assert!(begin(Path::new("/no/such/folder"), &[], true).1.is_none());
+}
+
+#[test]
+fn an_unexplained_end_asks_for_a_worker_at_the_one_start_that_loads_engines() {
+    let _one = one_at_a_time();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (_, Some(ledger)) = begin(path, &["assemble"], true) else { return };
+    let watched = Watched::new(Sort::Engine, "chaos", "p");
+    // A call that never returns.
+    std::thread::spawn(move || { let _ = std::mem::ManuallyDrop::new(enter(watched, Place::hook(0))); }).join().unwrap();
+    ledger.close();
+    leave(path, &[(word::ENDED, ended::NOT)]);
+    let workers = |loads: bool| {
+        let (verdicts, ledger) = begin(path, &["assemble"], loads);
+        ledger.unwrap().close();
+        verdicts.to_workers().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(workers(false), ["p"], "a process that loads nothing takes nothing away");
+    assert_eq!(workers(true), ["p"]);
+    assert!(workers(true).is_empty());
+    assert_eq!(look(path).held(Sort::Engine, "chaos", "p").map(|crash| (crash.verdict, crash.count)), Some((Held::Unexplained, 1)));
+}
