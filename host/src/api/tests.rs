@@ -23,6 +23,8 @@ async fn house_with(change: impl FnOnce(&mut Config)) -> House {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::defaults(folder.path().join("plugins.toml"));
     config.gateway.drain_ms = 500;
+    // There is one ledger per process, and its own tests want it.
+    config.plugins.crash_ledger = false;
     change(&mut config);
     let api = Api::new(Arc::new(Gateway::start(config).await.unwrap())).unwrap();
     House { router: router(Arc::clone(&api)), api, _folder: folder }

@@ -5,7 +5,7 @@ use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// There is one ledger per process, and the tests of one crate run in one.
+/// There is one ledger per process, and the tests of one crate run in one; no other test of the crate keeps one.
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     ONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -29,7 +29,7 @@ fn a_ledger_is_private_and_a_good_end_is_a_good_end() {
     let _one = one_at_a_time();
     let folder = tempfile::tempdir().unwrap();
     let (verdicts, ledger) = begin(folder.path(), &["assemble"], true);
-    let Some(ledger) = ledger else { return };
+    let ledger = ledger.unwrap();
     assert!(verdicts.previous().is_none() && verdicts.crashes.is_empty());
     let mode = std::fs::metadata(folder.path().join(LEDGER)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -37,19 +37,17 @@ fn a_ledger_is_private_and_a_good_end_is_a_good_end() {
     ledger.close();
     let (verdicts, second) = begin(folder.path(), &["assemble"], true);
     assert_eq!(verdicts.previous().map(|previous| previous.verdict), Some(Verdict::Well));
-    if let Some(second) = second {
-        second.close();
-    }
+    second.unwrap().close();
 }
 
 #[test]
 fn what_runs_stands_in_the_file_with_the_service_that_runs_for_it() {
     let _one = one_at_a_time();
     let folder = tempfile::tempdir().unwrap();
-    let (_, Some(ledger)) = begin(folder.path(), &["assemble"], true) else { return };
+    let ledger = begin(folder.path(), &["assemble"], true).1.unwrap();
     let watched = Watched::new(Sort::Engine, "chaos", "chaos-plugin");
     let read = || Old::read(&bytes_of(folder.path())).unwrap().rows;
-    std::thread::spawn(move || {
+    let work = || {
         {
             let _running = enter(watched, Place::hook(0));
             let rows = read();
@@ -66,10 +64,9 @@ fn what_runs_stands_in_the_file_with_the_service_that_runs_for_it() {
         assert_eq!((rows[0].active, rows[0].returned), (false, 1));
         drop(enter(Watched::NOBODY, Place::LOAD));
         assert_eq!(read()[0].returned, 1, "nobody is not written down");
-        rows.len()
-    })
-    .join()
-    .unwrap();
+    };
+    // A thread of its own, so that the row is a new one.
+    std::thread::scope(|scope| scope.spawn(work).join()).unwrap();
     ledger.close();
 }
 
@@ -78,7 +75,7 @@ fn a_recorded_cause_lasts_until_it_is_released() {
     let _one = one_at_a_time();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let (_, Some(ledger)) = begin(path, &["assemble"], true) else { return };
+    let ledger = begin(path, &["assemble"], true).1.unwrap();
     let _ = Watched::new(Sort::Engine, "chaos", "p");
     ledger.close();
     let ran = format::row::pack(0, 3);
@@ -112,7 +109,7 @@ fn a_release_before_any_start_takes_what_no_start_has_judged() {
     let _one = one_at_a_time();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let (_, Some(ledger)) = begin(path, &["assemble"], true) else { return };
+    let ledger = begin(path, &["assemble"], true).1.unwrap();
     let _ = Watched::new(Sort::Memory, "notes", "p");
     ledger.close();
     let exit = [(word::ENDED, ended::NOT), (word::CAUSE, 2), (word::KIND, kind::EXIT), (word::ROW, format::row::pack(0, 3))];
@@ -136,9 +133,7 @@ fn no_ledger_that_is_found_stops_a_start() {
         let (verdicts, ledger) = begin(path, &["assemble"], true);
         assert!(verdicts.crashes.is_empty());
         assert_eq!(bytes_of(path).len(), format::SIZE, "it is made new");
-        if let Some(ledger) = ledger {
-            ledger.close();
-        }
+        ledger.unwrap().close();
     }
     // Where the file cannot even be made, there is none.
     std::fs::remove_file(path.join(LEDGER)).unwrap();
@@ -153,7 +148,7 @@ fn an_unexplained_end_asks_for_a_worker_at_the_one_start_that_loads_engines() {
     let _one = one_at_a_time();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let (_, Some(ledger)) = begin(path, &["assemble"], true) else { return };
+    let ledger = begin(path, &["assemble"], true).1.unwrap();
     let watched = Watched::new(Sort::Engine, "chaos", "p");
     // A call that never returns.
     std::thread::spawn(move || { let _ = std::mem::ManuallyDrop::new(enter(watched, Place::hook(0))); }).join().unwrap();
