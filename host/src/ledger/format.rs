@@ -57,6 +57,7 @@ pub(super) mod word {
     /// The same for the nearest caller on the stack.
     pub(in super::super) const CALLER: usize = 26;
     pub(in super::super) const WHEN_MS: usize = 27;
+    pub(in super::super) const STACK: usize = 28;
     pub(in super::super) const WORDS: usize = 64;
 }
 
@@ -189,6 +190,8 @@ pub(super) struct Recorded {
     pub(super) sender: i64,
     pub(super) address: u64,
     pub(super) pc: u64,
+    /// Stack pointer of the thread.
+    pub(super) stack: u64,
     /// What ran on the thread.
     pub(super) row: Option<(Subject, String)>,
     pub(super) serving: bool,
@@ -255,11 +258,7 @@ impl File<'_> {
         }
         let from = SUBJECTS_AT + at * SUBJECT_BYTES;
         let text = |from: usize| self.text(from..from + ID_BYTES).filter(|text| !text.is_empty());
-        Some(Subject {
-            sort: Sort::of(self.at(from))?,
-            id: text(from + 16)?,
-            plugin: text(from + 16 + ID_BYTES + 8)?,
-        })
+        Some(Subject { sort: Sort::of(self.at(from))?, id: text(from + 16)?, plugin: text(from + 16 + ID_BYTES + 8)? })
     }
 
     fn place(&self, at: usize) -> Option<String> {
@@ -303,6 +302,7 @@ impl File<'_> {
             sender: signed(word::SENDER),
             address: self.word(word::ADDRESS),
             pc: self.word(word::PC),
+            stack: self.word(word::STACK),
             row: if ran & row::ACTIVE != 0 { row() } else { None },
             serving: self.word(word::SERVING) != 0,
             range: self.owner(self.word(word::RANGE)),

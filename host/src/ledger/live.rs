@@ -100,9 +100,8 @@ pub(super) fn start(file: &File) -> std::io::Result<bool> {
 fn map(file: &File) -> std::io::Result<()> {
     let read_write = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: a new mapping of a file that has this size; the address is the system's choice.
-    let map = unsafe {
-        libc::mmap(std::ptr::null_mut(), format::SIZE, read_write, libc::MAP_SHARED, file.as_raw_fd(), 0)
-    };
+    let map =
+        unsafe { libc::mmap(std::ptr::null_mut(), format::SIZE, read_write, libc::MAP_SHARED, file.as_raw_fd(), 0) };
     if map == libc::MAP_FAILED {
         return Err(std::io::Error::last_os_error());
     }
@@ -121,9 +120,7 @@ fn own_page() -> std::io::Result<*mut AtomicU32> {
     const PAGE: usize = 4096;
     let read_write = libc::PROT_READ | libc::PROT_WRITE;
     // SAFETY: new private memory; the address is the system's choice.
-    let page = unsafe {
-        libc::mmap(std::ptr::null_mut(), PAGE, read_write, libc::MAP_PRIVATE | libc::MAP_ANON, -1, 0)
-    };
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, read_write, libc::MAP_PRIVATE | libc::MAP_ANON, -1, 0) };
     if page == libc::MAP_FAILED {
         return Err(std::io::Error::last_os_error());
     }
@@ -325,6 +322,7 @@ fn record(map: Map, found: &Found) {
     put(word::SENDER, found.sender as u64);
     put(word::ADDRESS, found.address);
     put(word::PC, found.pc);
+    put(word::STACK, found.stack);
     put(word::ROW, running);
     put(word::SERVING, u64::from(serving));
     put(word::RANGE, range);
@@ -398,9 +396,8 @@ pub(super) fn boot_session() -> String {
     let mut len = text.len();
     let name = c"kern.bootsessionuuid";
     // SAFETY: `text` has room for `len` bytes; nothing is set.
-    let told = unsafe {
-        libc::sysctlbyname(name.as_ptr(), text.as_mut_ptr().cast(), &raw mut len, std::ptr::null_mut(), 0)
-    };
+    let told =
+        unsafe { libc::sysctlbyname(name.as_ptr(), text.as_mut_ptr().cast(), &raw mut len, std::ptr::null_mut(), 0) };
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     if told == 0 { String::from_utf8_lossy(&text[..end]).into_owned() } else { String::new() }
 }

@@ -193,9 +193,8 @@ impl Table {
     /// Takes out what is held against this id: of an engine, a memory provider, or a plugin with all that is its own.
     pub(super) fn release(&mut self, id: &str) -> Vec<Crash> {
         let id = kept(id);
-        let (out, stay) = std::mem::take(&mut self.crashes).into_iter().partition(|crash| {
-            crash.id == id || crash.plugin == id
-        });
+        let (out, stay) =
+            std::mem::take(&mut self.crashes).into_iter().partition(|crash| crash.id == id || crash.plugin == id);
         self.crashes = stay;
         out
     }

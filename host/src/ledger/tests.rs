@@ -51,7 +51,10 @@ fn what_runs_stands_in_the_file_with_the_service_that_runs_for_it() {
         {
             let _running = enter(watched, Place::hook(0));
             let rows = read();
-            assert_eq!((rows.len(), rows[0].place.as_str(), rows[0].active, rows[0].serving), (1, "assemble", true, false));
+            assert_eq!(
+                (rows.len(), rows[0].place.as_str(), rows[0].active, rows[0].serving),
+                (1, "assemble", true, false)
+            );
             assert_eq!((rows[0].subject.id.as_str(), rows[0].subject.plugin.as_str()), ("chaos", "chaos-plugin"));
             {
                 let _outer = serving();
@@ -80,15 +83,18 @@ fn a_recorded_cause_lasts_until_it_is_released() {
     ledger.close();
     let ran = format::row::pack(0, 3);
     let segv = libc::SIGSEGV as u64;
-    leave(path, &[
-        (word::ENDED, ended::NOT),
-        (word::CAUSE, 2),
-        (word::KIND, kind::SIGNAL),
-        (word::NUMBER, segv),
-        (word::CODE, 1),
-        (word::ADDRESS, 8),
-        (word::ROW, ran),
-    ]);
+    leave(
+        path,
+        &[
+            (word::ENDED, ended::NOT),
+            (word::CAUSE, 2),
+            (word::KIND, kind::SIGNAL),
+            (word::NUMBER, segv),
+            (word::CODE, 1),
+            (word::ADDRESS, 8),
+            (word::ROW, ran),
+        ],
+    );
     // Looking changes nothing, a start does.
     assert!(look(path).crashed(Sort::Engine, "chaos", "p").is_some());
     assert!(!path.join(table::DOCUMENT).exists());
@@ -112,7 +118,8 @@ fn a_release_before_any_start_takes_what_no_start_has_judged() {
     let ledger = begin(path, &["assemble"], true).1.unwrap();
     let _ = Watched::new(Sort::Memory, "notes", "p");
     ledger.close();
-    let exit = [(word::ENDED, ended::NOT), (word::CAUSE, 2), (word::KIND, kind::EXIT), (word::ROW, format::row::pack(0, 3))];
+    let exit =
+        [(word::ENDED, ended::NOT), (word::CAUSE, 2), (word::KIND, kind::EXIT), (word::ROW, format::row::pack(0, 3))];
     leave(path, &exit);
     std::fs::write(path.join(LOCK), "").unwrap();
     assert_eq!(release(path, "notes").unwrap().len(), 1);
@@ -151,7 +158,11 @@ fn an_unexplained_end_asks_for_a_worker_at_the_one_start_that_loads_engines() {
     let ledger = begin(path, &["assemble"], true).1.unwrap();
     let watched = Watched::new(Sort::Engine, "chaos", "p");
     // A call that never returns.
-    std::thread::spawn(move || { let _ = std::mem::ManuallyDrop::new(enter(watched, Place::hook(0))); }).join().unwrap();
+    std::thread::spawn(move || {
+        let _ = std::mem::ManuallyDrop::new(enter(watched, Place::hook(0)));
+    })
+    .join()
+    .unwrap();
     ledger.close();
     leave(path, &[(word::ENDED, ended::NOT)]);
     let workers = |loads: bool| {
@@ -162,5 +173,8 @@ fn an_unexplained_end_asks_for_a_worker_at_the_one_start_that_loads_engines() {
     assert_eq!(workers(false), ["p"], "a process that loads nothing takes nothing away");
     assert_eq!(workers(true), ["p"]);
     assert!(workers(true).is_empty());
-    assert_eq!(look(path).held(Sort::Engine, "chaos", "p").map(|crash| (crash.verdict, crash.count)), Some((Held::Unexplained, 1)));
+    assert_eq!(
+        look(path).held(Sort::Engine, "chaos", "p").map(|crash| (crash.verdict, crash.count)),
+        Some((Held::Unexplained, 1))
+    );
 }

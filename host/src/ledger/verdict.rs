@@ -136,6 +136,9 @@ fn in_flight(old: &Old) -> Vec<(Subject, String)> {
     running.into_iter().collect()
 }
 
+/// A fault so near to the stack pointer is one of the stack.
+const NEAR: u64 = 64 * 1024;
+
 fn words(cause: &Recorded) -> String {
     match cause.kind {
         kind::SIGNAL => {
@@ -143,6 +146,7 @@ fn words(cause: &Recorded) -> String {
             let (sent, number) = (cause.code <= 0, i32::try_from(cause.number).unwrap_or(0));
             match number {
                 _ if sent && number != libc::SIGABRT => format!("{name}, sent by process {}", cause.sender),
+                libc::SIGSEGV if cause.address.abs_diff(cause.stack) < NEAR => format!("{name} (stack overflow)"),
                 libc::SIGSEGV => format!("{name} (memory access at {:#x})", cause.address),
                 libc::SIGBUS => format!("{name} (memory at {:#x} that is not there)", cause.address),
                 libc::SIGILL => format!("{name} (no instruction at {:#x})", cause.pc),
@@ -202,6 +206,7 @@ mod tests {
             sender: 0,
             address: 8,
             pc: 0,
+            stack: 0x7f00_0000_0000,
             row: Some((subject("a"), "assemble".into())),
             serving: false,
             range: None,
@@ -222,6 +227,8 @@ mod tests {
         let judged = judge(&old(rows, Some(fault())), "boot");
         assert_eq!(judged.cause.as_deref(), Some("SIGSEGV (memory access at 0x8)"));
         assert_eq!((judged.signal.as_deref(), judged.exit_code), (Some("SIGSEGV"), None));
+        let overflow = Recorded { address: 0x7eff_ffff_f000, ..fault() };
+        assert_eq!(judge(&old(vec![], Some(overflow)), "boot").cause.as_deref(), Some("SIGSEGV (stack overflow)"));
     }
 
     #[test]

@@ -57,12 +57,7 @@ pub struct Apart {
 ///
 /// To be called once per process, which owns the state folder: copies and scratch folders of earlier ones are removed.
 /// What `verdicts` hold against an engine keeps it out of this process.
-pub fn load(
-    config: &Config,
-    wanted: &[Wanted],
-    verdicts: &Verdicts,
-    registrar: &Arc<dyn RegistrarPort>,
-) -> LoadResult {
+pub fn load(config: &Config, wanted: &[Wanted], verdicts: &Verdicts, registrar: &Arc<dyn RegistrarPort>) -> LoadResult {
     let _ = std::fs::remove_dir_all(config.gateway.state_dir.join(SCRATCH));
     let mut rehearsal = rehearse(config, wanted, verdicts);
     let mut result = LoadResult::default();

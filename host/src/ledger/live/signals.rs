@@ -1,6 +1,6 @@
 //! The handlers: they write the cause and let the process end as it would have ended without them.
 
-use super::{Found, for_handler, record, context};
+use super::{Found, context, for_handler, record};
 use crate::ledger::format::kind;
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
@@ -17,7 +17,8 @@ static BEFORE: OnceLock<Vec<(libc::c_int, libc::sigaction)>> = OnceLock::new();
 /// Installs the handlers, once per process. What others installed before is asked after ours.
 pub(in super::super) fn install() {
     let before = || {
-        let known = FAULTS.into_iter().map(|signal| (signal, true)).chain(ENDS.into_iter().map(|signal| (signal, false)));
+        let known =
+            FAULTS.into_iter().map(|signal| (signal, true)).chain(ENDS.into_iter().map(|signal| (signal, false)));
         known
             .filter_map(|(signal, fault)| {
                 let before = current(signal)?;
@@ -71,15 +72,10 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, context
         // SAFETY: what the system gave.
         let (pc, stack) = unsafe { context::stood(context) };
         let (sender, address) = if sent { (i64::from(sender), 0) } else { (0, address) };
-        record(map, &Found {
-            kind: kind::SIGNAL,
-            number: i64::from(signal),
-            code: i64::from(code),
-            sender,
-            address,
-            pc,
-            stack,
-        });
+        record(
+            map,
+            &Found { kind: kind::SIGNAL, number: i64::from(signal), code: i64::from(code), sender, address, pc, stack },
+        );
     }
     go_on(signal, sent, info, context);
 }
