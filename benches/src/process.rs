@@ -49,7 +49,7 @@ impl Gateway {
                  queue_per_session = 4096\n\n\
                  [model]\nprovider = \"openai\"\nbase_url = \"http://{model}/v1\"\ncontext_window = 4000\n\
                  max_output_tokens = 500\n\n\
-                 [plugins]\ndir = \"plugins\"\n\n[plugins.slots]\ncontextEngine = \"window\"\n\n\
+                 [plugins]\ndir = \"plugins\"\nisolation = \"in-process\"\n\n[plugins.slots]\ncontextEngine = \"window\"\n\n\
                  [compaction]\nenabled = false\n"
             ),
         )

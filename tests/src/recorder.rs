@@ -22,11 +22,7 @@ impl Setup {
         let mut config = config.clone();
         config["log"] = json!(self.path().join(LOG));
         let bytes = std::fs::read(built().library("recorder")).expect("the fixture");
-        let lines = format!(
-            "[plugins.entries.recorder]\nisolation = \"in-process\"\ngrants = {}\nconfig = {}\n",
-            json!(grants),
-            toml(&config)
-        );
+        let lines = format!("[plugins.entries.recorder]\ngrants = {}\nconfig = {}\n", json!(grants), toml(&config));
         self.file(&library_name("recorder"), &bytes).select("recorder").toml(&lines)
     }
 

@@ -16,6 +16,7 @@ pub struct Setup {
     folder: tempfile::TempDir,
     slot: String,
     memory: Option<String>,
+    isolation: &'static str,
     sections: Vec<String>,
     environment: Vec<(String, String)>,
     open_files: Option<u32>,
@@ -41,6 +42,7 @@ impl Setup {
             folder,
             slot: "\"legacy\"".into(),
             memory: None,
+            isolation: "in-process",
             sections: Vec::new(),
             environment: Vec::new(),
             open_files: None,
@@ -62,6 +64,13 @@ impl Setup {
     /// Selects a memory provider.
     pub fn memory(mut self, id: &str) -> Setup {
         self.memory = Some(Value::from(id).to_string());
+        self
+    }
+
+    /// Where plugins run whose entry does not say so; without it in-process, which `ENGINEROOM_PLUGINS_ISOLATION` in the
+    /// environment of the tests overrides: `process` runs them all in workers.
+    pub fn isolation(mut self, isolation: &'static str) -> Setup {
+        self.isolation = isolation;
         self
     }
 
@@ -124,8 +133,9 @@ impl Setup {
     pub fn write_config(&self) -> PathBuf {
         let path = self.path().join("plugins.toml");
         let text = format!(
-            "[gateway]\nlisten = \"127.0.0.1:0\"\nstate_dir = \"state\"\n\n[plugins]\ndir = \"plugins\"\n\n\
-             [plugins.slots]\ncontextEngine = {}\n{}\n{}\n",
+            "[gateway]\nlisten = \"127.0.0.1:0\"\nstate_dir = \"state\"\n\n[plugins]\ndir = \"plugins\"\n\
+             isolation = \"{}\"\n\n[plugins.slots]\ncontextEngine = {}\n{}\n{}\n",
+            self.isolation,
             self.slot,
             self.memory.as_ref().map(|id| format!("memory = {id}\n")).unwrap_or_default(),
             self.sections.join("\n")

@@ -142,3 +142,43 @@ fn every_line_of_the_conformance_table_has_a_test_that_exists_and_a_switch_that_
     }
     assert!(not_applicable <= NOT_APPLICABLE, "{not_applicable} lines do not apply");
 }
+
+/// The source that a test stands in which is named `PLACE::NAME`: `engineroom` is the gateway's own, `fixture_NAME` a fixture's.
+fn source_of(place: &str) -> String {
+    let folder = match place.strip_prefix("fixture_") {
+        Some(fixture) => format!("tests/fixtures/{fixture}"),
+        None if place == "engineroom" => "host/src".to_owned(),
+        None => return read(&format!("tests/tests/{place}.rs")),
+    };
+    rust_files(&folder).iter().map(|file| read(file)).collect()
+}
+
+#[test]
+fn the_security_document_promises_nothing_that_no_test_shows() {
+    let text = read("SECURITY.md");
+    for test in named_tests(&text) {
+        let (place, name) = (test.split("::").next().unwrap(), test.rsplit("::").next().unwrap());
+        let head = format!("fn {name}(");
+        let source = source_of(place);
+        let at = source.find(&head).unwrap_or_else(|| panic!("SECURITY.md names {test}, which does not exist"));
+        let before = source[..at].trim_end();
+        assert!(
+            before.ends_with("#[test]") || before.ends_with("test]") || before.ends_with("async"),
+            "{test} is no test"
+        );
+    }
+    // Every row of a table that says how it is tested names a test that does.
+    let mut tested = 0;
+    for table in text.split("\n\n").filter(|part| part.starts_with('|')) {
+        let mut rows = table.lines();
+        if !rows.next().unwrap().contains("| tested by |") {
+            continue;
+        }
+        for row in rows.skip(1) {
+            let cell = row.trim_end_matches('|').rsplit('|').next().unwrap();
+            assert!(!named_tests(cell).is_empty() || cell.contains("`cargo xtask "), "no test shows: {row}");
+            tested += 1;
+        }
+    }
+    assert!(tested >= 14, "{tested} rows");
+}

@@ -4,17 +4,14 @@ use super::error::{Place, Problem};
 use super::given::{Given, Raw, Wrong, nearest};
 use super::limits::{LIMIT_KEYS, LimitsConfig};
 use super::settings::{
-    AGENT_KEYS, AGENT_SECTIONS, AGENTS, DEADLINE_NAMES, DEADLINES, ENTRIES, ENTRY_KEYS, GRANTS, SETTINGS, SLOT_KEYS,
-    children, is_section, variable,
+    AGENT_KEYS, AGENT_SECTIONS, AGENTS, DEADLINE_NAMES, DEADLINES, ENTRIES, ENTRY_KEYS, GRANTS, ISOLATION, SETTINGS,
+    SLOT_KEYS, children, is_section, variable,
 };
-use super::types::{AgentConfig, Config, EntryConfig, Isolation};
+use super::types::{AgentConfig, Config, EntryConfig};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use toml_edit::{Item, TableLike, Value};
-
-const ISOLATION: [(&str, Isolation); 3] =
-    [("in-process", Isolation::InProcess), ("process", Isolation::Process), ("auto", Isolation::Auto)];
 
 /// Reads sources one after the other into a configuration.
 pub(super) struct Reader<'a> {

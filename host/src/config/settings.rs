@@ -1,7 +1,7 @@
 //! Every key with a fixed place: its section, how it is read, where it goes. One line a key.
 
 use super::given::{Given, Wrong};
-use super::types::{Citations, Config, MemoryTool, OnFailure, TrustPolicy};
+use super::types::{Citations, Config, Isolation, MemoryTool, OnFailure, TrustPolicy};
 use serde_json::{Value, json};
 
 /// A key with a fixed place.
@@ -51,6 +51,10 @@ const ON_FAILURE: [(&str, OnFailure); 2] = [("fallback", OnFailure::Fallback), (
 const TRUST: [(&str, TrustPolicy); 3] =
     [("any", TrustPolicy::Any), ("pinned", TrustPolicy::Pinned), ("signed", TrustPolicy::Signed)];
 
+/// Where a plugin runs.
+pub(super) const ISOLATION: [(&str, Isolation); 3] =
+    [("auto", Isolation::Auto), ("in-process", Isolation::InProcess), ("process", Isolation::Process)];
+
 const CITATIONS: [(&str, Citations); 3] = [("auto", Citations::Auto), ("on", Citations::On), ("off", Citations::Off)];
 
 const MEMORY_TOOLS: [(&str, MemoryTool); 2] = [("search", MemoryTool::Search), ("append", MemoryTool::Append)];
@@ -89,6 +93,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("plugins.deny", plugins.deny, list),
     setting!("plugins.links", plugins.links, paths),
     setting!("plugins.managed", plugins.managed, boolean),
+    setting!("plugins.isolation", plugins.isolation, one_of, &ISOLATION),
     setting!("plugins.instances_per_engine", plugins.instances_per_engine, number, 1),
     setting!("plugins.abandoned_threads_max", plugins.abandoned_threads_max, number, 1),
     setting!("plugins.crash_ledger", plugins.crash_ledger, boolean),

@@ -2,7 +2,7 @@
 //! libraries that came with this program run in-process, and everything else in a worker.
 
 use super::report::PluginReport;
-use crate::config::{EntryConfig, Isolation};
+use crate::config::{Isolation, PluginsConfig};
 use serde::Serialize;
 use std::sync::OnceLock;
 
@@ -43,15 +43,19 @@ pub struct Placement {
 
 impl Placement {
     /// The placement of the library with that hash.
-    pub(super) fn of(plugin_id: &str, sha256: &str, entry: Option<&EntryConfig>) -> Placement {
-        let asked = entry.map_or(Isolation::Auto, |entry| entry.isolation);
-        Placement::decide(plugin_id, is_bundled(sha256), asked, AUTO_IS_A_WORKER)
+    pub(super) fn of(plugin_id: &str, sha256: &str, config: &PluginsConfig) -> Placement {
+        let entry = config.entries.get(plugin_id).map_or(Isolation::Auto, |entry| entry.isolation);
+        Placement::decide(plugin_id, is_bundled(sha256), (entry, config.isolation), AUTO_IS_A_WORKER)
     }
 
-    fn decide(plugin_id: &str, bundled: bool, asked: Isolation, auto_is_a_worker: bool) -> Placement {
+    /// `asked`: by the entry, and for all plugins.
+    fn decide(plugin_id: &str, bundled: bool, asked: (Isolation, Isolation), auto_is_a_worker: bool) -> Placement {
+        let (asked, by) = match asked {
+            (Isolation::Auto, general) => (general, "plugins.isolation says so"),
+            (own, _) => (own, "its entry says so"),
+        };
         let (isolation, reason) = match asked {
-            Isolation::InProcess => (Isolation::InProcess, "the entry says so".to_owned()),
-            Isolation::Process => (Isolation::Process, "the entry says so".to_owned()),
+            Isolation::InProcess | Isolation::Process => (asked, by.to_owned()),
             Isolation::Auto if bundled => (Isolation::InProcess, "bundled".to_owned()),
             Isolation::Auto if auto_is_a_worker => (
                 Isolation::Process,
@@ -95,7 +99,7 @@ mod tests {
     use super::*;
 
     fn decided(bundled: bool, asked: Isolation) -> (bool, String) {
-        let placement = Placement::decide("w", bundled, asked, true);
+        let placement = Placement::decide("w", bundled, (asked, Isolation::Auto), true);
         (placement.is_apart(), placement.to_string())
     }
 
@@ -105,6 +109,15 @@ mod tests {
             assert!(!decided(bundled, Isolation::InProcess).0);
             assert!(decided(bundled, Isolation::Process).0);
         }
+    }
+
+    #[test]
+    fn what_is_said_of_all_plugins_counts_where_the_entry_says_nothing() {
+        let placed = |own, general| Placement::decide("w", true, (own, general), true);
+        let general = placed(Isolation::Auto, Isolation::Process);
+        assert_eq!(general.to_string(), "worker (plugins.isolation says so)");
+        let own = placed(Isolation::InProcess, Isolation::Process);
+        assert_eq!(own.to_string(), "in-process (its entry says so)");
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn look_into(
         return Ok(());
     }
     report.timed(Stage::Trust, |_| trust::check_place(candidate, &library.facts, who))?;
-    report.placement = report.plugin_id.as_deref().map(|id| Placement::of(id, &library.sha256, config.entries.get(id)));
+    report.placement = report.plugin_id.as_deref().map(|id| Placement::of(id, &library.sha256, config));
     if wanted.iter().any(|wanted| report.offers(wanted)) {
         item.library = Some(library);
     }
