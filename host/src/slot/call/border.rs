@@ -4,6 +4,7 @@
 
 use super::ask::Relay;
 use super::frame::{CallState, Frame};
+pub(crate) use super::handle::frame;
 use super::receive;
 use super::sink::{HITS_MAX, Output};
 use crate::observe::broken;
@@ -38,21 +39,7 @@ pub(crate) static SINK: SinkV1 = SinkV1 {
 
 /// What a hook gets for one call.
 pub(crate) fn call(frame: &Frame, host: *const HostV1) -> CallV1 {
-    CallV1 { frame: std::ptr::from_ref(frame).cast(), sink: &raw const SINK, host, entry, cancelled, remaining_ms }
-}
-
-/// The frame behind the pointer that an engine hands back.
-///
-/// The reference is good for this call of the host: the thread that runs the hook owns a reference to the frame until the
-/// hook returns, and the contract binds pushes and service calls to that time.
-pub(crate) fn frame<'a>(pointer: *const FrameV1) -> Option<&'a Frame> {
-    let pointer = pointer.cast::<Frame>();
-    if pointer.is_null() || !pointer.is_aligned() {
-        return None;
-    }
-    // SAFETY: the contract: an engine passes the frame that its running call was given, which is alive as said above.
-    let frame = unsafe { &*pointer };
-    frame.is_sound().then_some(frame)
+    CallV1 { frame: frame.handle.pointer(), sink: &raw const SINK, host, entry, cancelled, remaining_ms }
 }
 
 /// Runs a host callback so that nothing unwinds into the engine.
@@ -386,7 +373,7 @@ extern "C" fn entry(pointer: *const FrameV1, index: usize, out: *mut EntryV1) ->
             return status::INVALID;
         }
         if let Some(relay) = frame.relay() {
-            return match lend_relayed(frame, relay, index) {
+            return match lend_relayed(&frame, relay, index) {
                 // SAFETY: not null and aligned; the engine lends it for the duration of this call.
                 Ok(entry) => unsafe {
                     out.write(entry);
@@ -420,14 +407,15 @@ fn lend_relayed(frame: &Frame, relay: &Arc<dyn Relay>, index: usize) -> Result<E
 }
 
 extern "C" fn cancelled(pointer: *const FrameV1) -> u32 {
-    match frame(pointer) {
+    match frame(pointer).as_deref() {
         Some(frame) => u32::from(frame.stop()),
         None => 1,
     }
 }
 
 extern "C" fn remaining_ms(pointer: *const FrameV1) -> u64 {
-    let left = frame(pointer).and_then(Frame::deadline).map(|at| at.saturating_duration_since(Instant::now()));
+    let left =
+        frame(pointer).as_deref().and_then(Frame::deadline).map(|at| at.saturating_duration_since(Instant::now()));
     u64::try_from(left.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -2,10 +2,12 @@
 //!
 //! A frame is reference-counted. The thread that runs the hooks owns one reference until the hook returns, however late; the
 //! side that waits owns another. Giving up is one atomic step, after which every push and service call answers `EXPIRED`.
+//! Engines know a frame by a number ([`super::handle`]) that leads nowhere once the frame is gone.
 
 use super::arena::Arena;
 use super::ask::Relay;
 use super::guarded::Limits;
+use super::handle::Handle;
 use super::sink::Sink;
 use crate::slot::core::EngineCore;
 use crate::slot::facts::{CancelFlag, SessionFacts, View};
@@ -14,6 +16,7 @@ use crate::slot::hook::Hook;
 use crate::slot::segment::SegmentContext;
 use crate::slot::services::HostServices;
 use crate::slot::trace::HookTrace;
+use engine_abi::wire::FrameV1;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,7 +25,6 @@ use std::time::{Duration, Instant};
 /// How long a hook may go on after its deadline, with its services revoked, before its thread is given up.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
-const MAGIC: u64 = 0x656e_6769_6e65_726d;
 /// `armed` when no call is running.
 const IDLE: u64 = 0;
 /// `armed` when the running call was given up.
@@ -34,11 +36,11 @@ const WITHDRAWN: u8 = 2;
 
 thread_local! {
     /// The frame whose call runs on this thread: a service is looked up without one.
-    static CURRENT: Cell<*const Frame> = const { Cell::new(std::ptr::null()) };
+    static CURRENT: Cell<*const FrameV1> = const { Cell::new(std::ptr::null()) };
 }
 
 /// The frame whose call runs on this thread; null when none does.
-pub(crate) fn current() -> *const Frame {
+pub(crate) fn current() -> *const FrameV1 {
     CURRENT.get()
 }
 
@@ -59,7 +61,8 @@ fn base() -> Instant {
 
 /// See the module.
 pub(crate) struct Frame {
-    magic: u64,
+    /// What engines know it by.
+    pub(crate) handle: Handle,
     /// Deadline of the running call in ticks, [`IDLE`] or [`ABANDONED`].
     armed: AtomicU64,
     /// Deadline of the call that was told to stop; equals `armed` from the deadline of the running call on.
@@ -154,8 +157,8 @@ impl Frame {
     ) -> Arc<Frame> {
         // The clock starts before the first call is armed, so that a tick is never before it.
         base();
-        Arc::new(Frame {
-            magic: MAGIC,
+        let frame = Arc::new(Frame {
+            handle: Handle::take(),
             armed: AtomicU64::new(IDLE),
             signalled: AtomicU64::new(IDLE),
             began: AtomicU64::new(IDLE),
@@ -178,18 +181,20 @@ impl Frame {
                 last_error: None,
                 tokens: Vec::new(),
             }),
-        })
+        });
+        frame.handle.lead_to(&frame);
+        frame
     }
 
     /// Runs a call of this frame on this thread.
     pub(crate) fn enter<R>(&self, call: impl FnOnce() -> R) -> R {
-        struct Back(*const Frame);
+        struct Back(*const FrameV1);
         impl Drop for Back {
             fn drop(&mut self) {
                 CURRENT.set(self.0);
             }
         }
-        let _back = Back(CURRENT.replace(std::ptr::from_ref(self)));
+        let _back = Back(CURRENT.replace(self.handle.pointer()));
         call()
     }
 
@@ -215,11 +220,6 @@ impl Frame {
             true => self.core.seen_failing(hook, FailureKind::Deadline, reason),
             false => self.core.late(hook, reason, limits),
         }
-    }
-
-    /// True for a frame that is alive; says nothing about a pointer that was never one.
-    pub(crate) fn is_sound(&self) -> bool {
-        self.magic == MAGIC
     }
 
     /// The state of the running call. Never held across a service or a hook.

@@ -108,7 +108,7 @@ extern "C" fn service(host: *const HostV1, id: Str) -> ExtensionV1 {
         let Ok(Some(id)) = (unsafe { receive::text(id, "the id of a service") }) else { return status::INVALID };
         answer = service_tables::table(id, private.llm, private.sessions, private.memory_append);
         if answer.table.is_null()
-            && let Some(frame) = frame(super::frame::current().cast()).filter(|frame| !frame.expired())
+            && let Some(frame) = frame(super::frame::current()).filter(|frame| !frame.expired())
         {
             // An engine that hands the absence on hands on an error of the host.
             frame.note_absent(id, super::ask::fresh_token());

@@ -5,6 +5,7 @@ pub(crate) mod ask;
 pub(crate) mod border;
 pub(crate) mod frame;
 pub(crate) mod guarded;
+pub(crate) mod handle;
 pub(crate) mod host_table;
 pub(crate) mod input;
 pub(crate) mod invoke;

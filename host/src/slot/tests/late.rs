@@ -261,3 +261,34 @@ async fn past_the_cap_of_lost_threads_no_engine_is_called_and_legacy_serves_unti
     eventually("the threads come back", || bench.slot.abandoned_threads().live == 0);
     assert_eq!(super::scene::lease(&bench.slot).engine().id(), "three");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frame_that_is_kept_for_longer_than_its_call_leads_nowhere() {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let keeps = Arc::clone(&kept);
+    let assembles = move |called: &Called<'_>| {
+        keeps.lock().unwrap().push((called.call.frame.addr(), called.call.sink.addr(), called.call.host.addr()));
+        called.assembled()
+    };
+    let (bench, _) = serving(Fake::new().on(Hook::Assemble, assembles));
+    for _ in 0..3 {
+        assert!(assemble(&lease(&bench.slot)).await.is_ok());
+    }
+    let kept = kept.lock().unwrap().clone();
+    assert_eq!(
+        kept.iter().map(|(frame, ..)| frame).collect::<std::collections::BTreeSet<_>>().len(),
+        3,
+        "never the same"
+    );
+    for (frame, sink, host) in kept {
+        let frame = std::ptr::without_provenance::<FrameV1>(frame);
+        // The segment's thread may still hold it for a moment.
+        let (sink, host) = (sink as *const SinkV1, host as *const HostV1);
+        // SAFETY: the host's sinks and tables live for ever.
+        let (sink, host_table) = unsafe { (&*sink, &*host) };
+        eventually("the frame is gone", || (sink.fail)(frame, Str::new("late"), 0) == status::INVALID);
+        assert_eq!((host_table.last_error)(frame, std::ptr::null_mut()), 0);
+        (host_table.log)(host, frame, log_level::INFO, Str::new("late"), Str::new("a line of nobody"));
+    }
+    assert_eq!(fake_status(&bench.slot).late_service_calls, 0);
+}
