@@ -7,10 +7,11 @@ use super::cpu;
 use super::frame::FRAME_MAX;
 use super::start::Shared;
 use super::wire::{LaneError, Wire, pair};
+use crate::config::LimitsConfig;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most lanes of one worker: one for each thread that an engine may keep busy.
+/// Most lanes of one worker: one for each thread that an engine may keep busy. Low limits of its entry make it fewer.
 pub(crate) const LANES_MAX: u32 = 32;
 /// How often a lane looks at the processor time of its call, at most.
 const CPU_LOOK: Duration = Duration::from_millis(20);
@@ -18,8 +19,9 @@ const CPU_LOOK: Duration = Duration::from_millis(20);
 const RETRY: Duration = Duration::from_millis(5);
 
 /// The pool.
-#[derive(Default)]
 pub(super) struct Lanes {
+    /// Most of them.
+    most: u32,
     state: Mutex<State>,
     bell: Condvar,
 }
@@ -38,6 +40,13 @@ struct Free {
 }
 
 impl Lanes {
+    /// As many as the worker has threads to spare for: a lane costs it a descriptor and a stack of 8 MiB, and the engine is
+    /// left with most of what its entry allows.
+    pub(super) fn within(limits: &LimitsConfig) -> Lanes {
+        let most = (limits.open_files / 4).min(limits.memory_mb / 16).clamp(1, LANES_MAX.into());
+        Lanes { most: u32::try_from(most).unwrap_or(1), state: Mutex::default(), bell: Condvar::new() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -70,7 +79,7 @@ impl Lanes {
                 return Ok(lane);
             }
             let mut pause = until.saturating_duration_since(Instant::now());
-            if state.made < LANES_MAX {
+            if state.made < self.most {
                 // Under the lock: numbers stay distinct, and making one waits for nothing.
                 if let Some(wire) = make(state.made)? {
                     let number = state.made;

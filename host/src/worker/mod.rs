@@ -19,6 +19,7 @@
 //!
 //! What either may do while it runs a library is in [`sandbox`].
 
+mod budget;
 mod child;
 mod control;
 mod cpu;
@@ -50,7 +51,7 @@ pub(crate) use protocol::ProbeRequest;
 pub use sandbox::{Lack, SandboxReport, support as sandbox_support};
 pub use serve::{ChildLane, EVERY_CALL, Opening, Serve, Teller, run_worker};
 pub(crate) use start::{Steps, Worker, WorkerSpec, start};
-pub use wire::LaneError;
+pub use wire::{LaneError, pair};
 
 /// First argument that makes the program a probe's child.
 pub const PROBE_ARGUMENT: &str = "__probe";

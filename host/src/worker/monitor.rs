@@ -1,6 +1,7 @@
 //! One thread that watches all workers: it reads what they write, takes the steps of the ladder, and sees them end, also
 //! between calls.
 
+use super::budget::Budget;
 use super::control::ToGateway;
 use super::ending::place;
 use super::frame::CONTROL_MAX;
@@ -23,6 +24,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const LOOK_OFTEN: Duration = Duration::from_millis(20);
 /// Most messages of one worker that are taken before others have their turn.
 const TURN: usize = 64;
+/// Most bytes of messages of one worker that are taken in a second; a message costs something by itself.
+const SAID_MAX: usize = 4 * 1024 * 1024;
+const SAID_COST: usize = 1024;
 /// Most notes of one worker.
 const NOTES_MAX: usize = 32;
 
@@ -32,6 +36,7 @@ pub(super) struct Watched {
     /// Readable once the process ended; where there is no such thing, looking does.
     process: Option<OwnedFd>,
     control: Option<Wire>,
+    said: Budget,
     stderr: Listener,
     notes: usize,
     /// Removed when the worker is gone.
@@ -90,7 +95,7 @@ fn run(ear: &OwnedFd, door: &Receiver<Watched>) {
                 next = next.min(due);
             }
         }
-        wait(ear, &all, next);
+        wait(ear, &mut all, next);
         while recv(ear, &mut [0; 64], RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {}
         all.extend(door.try_iter());
         all.retain_mut(|watched| {
@@ -104,13 +109,21 @@ fn run(ear: &OwnedFd, door: &Receiver<Watched>) {
 }
 
 /// Waits until something happens, at most until `next`.
-fn wait(ear: &OwnedFd, all: &[Watched], next: Instant) {
+fn wait(ear: &OwnedFd, all: &mut [Watched], mut next: Instant) {
+    // Who said too much is not listened to for a while, and who speaks then waits.
+    let mut listen = |paused: Option<Instant>| {
+        next = paused.map_or(next, |until| next.min(until));
+        paused.is_none()
+    };
+    let listened: Vec<_> =
+        all.iter_mut().map(|one| (listen(one.said.over_until()), listen(one.stderr.paused()))).collect();
     let pipes: Vec<_> = all.iter().map(|watched| watched.stderr.pipe()).collect();
     let mut fds = vec![PollFd::new(ear, PollFlags::IN)];
-    for (watched, pipe) in all.iter().zip(&pipes) {
+    for ((watched, pipe), (to_control, to_stderr)) in all.iter().zip(&pipes).zip(listened) {
         let process = watched.process.as_ref().map(AsFd::as_fd);
-        let control = watched.control.as_ref().map(AsFd::as_fd);
-        let ends = [process, control, pipe.as_ref().map(AsFd::as_fd)];
+        let control = watched.control.as_ref().map(AsFd::as_fd).filter(|_| to_control);
+        let stderr = pipe.as_ref().map(AsFd::as_fd).filter(|_| to_stderr);
+        let ends = [process, control, stderr];
         fds.extend(ends.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
     }
     let timeout = timespec(next.saturating_duration_since(Instant::now()));
@@ -130,20 +143,25 @@ impl Watched {
         let stderr = Listener::new(stderr, &shared.subject)?;
         let process = process(shared.pid);
         let control = Some(Wire::new(control, CONTROL_MAX));
-        Ok(Watched { shared, process, control, stderr, notes: 0, _scratch: scratch })
+        let said = Budget::new(SAID_MAX);
+        Ok(Watched { shared, process, control, said, stderr, notes: 0, _scratch: scratch })
     }
 
     /// Takes in what is there. False when the worker is dead and told of.
     fn look(&mut self) -> bool {
         // Asked first: what was written before the end is read after it is seen.
         let ended = self.shared.ended();
-        self.hear();
+        if ended.is_some() || self.said.over_until().is_none() {
+            self.hear();
+        }
         if let Some(ending) = ended {
             let wrote = self.stderr.finish();
             self.shared.buried(ending, wrote);
             return false;
         }
-        self.stderr.read();
+        if self.stderr.paused().is_none() {
+            self.stderr.read();
+        }
         true
     }
 
@@ -153,10 +171,13 @@ impl Watched {
             let Some(control) = &mut self.control else { return };
             match control.receive(&mut frame, Some(Instant::now())) {
                 Ok(false) => return,
-                Ok(true) => match serde_json::from_slice(&frame) {
-                    Ok(message) => self.take(message),
-                    Err(error) => self.confused(&error.to_string()),
-                },
+                Ok(true) => {
+                    self.said.spend(SAID_COST + frame.len());
+                    match serde_json::from_slice(&frame) {
+                        Ok(message) => self.take(message),
+                        Err(error) => self.confused(&error.to_string()),
+                    }
+                }
                 Err(LaneError::Gone) => {
                     self.control = None;
                     self.shared.lost("it closed its control socket");

@@ -64,7 +64,7 @@ pub struct Opening<'a> {
 
 /// Speaks to the gateway beside calls.
 #[derive(Clone)]
-pub struct Teller(Arc<Mutex<Wire>>);
+pub struct Teller(Arc<Mutex<Option<Wire>>>);
 
 impl Teller {
     /// Says something to whoever listens in the gateway. Lost when the gateway does not listen.
@@ -74,11 +74,16 @@ impl Teller {
 
     fn tell(&self, message: &ToGateway) {
         let Ok(frame) = encode(message) else { return };
-        // A gateway that does not listen any more is gone, and the worker soon with it.
-        let _ = self.wire().send(&frame, Some(Instant::now() + TELL_WAIT));
+        let mut wire = self.wire();
+        let Some(open) = &mut *wire else { return };
+        // A gateway that does not listen any more is gone, and the worker soon with it. Else it does not listen because too
+        // much was said. In either case a part of a frame may be on its way, after which nothing can be understood.
+        if open.send(&frame, Some(Instant::now() + TELL_WAIT)).is_err() {
+            *wire = None;
+        }
     }
 
-    fn wire(&self) -> MutexGuard<'_, Wire> {
+    fn wire(&self) -> MutexGuard<'_, Option<Wire>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -90,6 +95,11 @@ pub struct ChildLane {
 }
 
 impl ChildLane {
+    /// A lane over this end of a pair of sockets.
+    pub fn new(number: u32, end: OwnedFd) -> ChildLane {
+        ChildLane { number, wire: Mutex::new(Wire::new(end, FRAME_MAX)) }
+    }
+
     /// Which lane it is.
     pub fn number(&self) -> u32 {
         self.number
@@ -152,7 +162,7 @@ fn begin() -> Result<(Wire, WorkerRequest, Teller), String> {
         _ => return Err("the gateway did not say what is to be done".into()),
     };
     die_with_parent(request.parent)?;
-    let teller = Teller(Arc::new(Mutex::new(Wire::new(speaking, CONTROL_MAX))));
+    let teller = Teller(Arc::new(Mutex::new(Some(Wire::new(speaking, CONTROL_MAX)))));
     teller.tell(&ToGateway::Hello { version: env!("CARGO_PKG_VERSION").into() });
     if request.version != env!("CARGO_PKG_VERSION") {
         return Err(format!("the gateway has version {}, this is {}", request.version, env!("CARGO_PKG_VERSION")));
@@ -195,11 +205,13 @@ fn live(control: Wire, request: &WorkerRequest, teller: &Teller, serve: &'static
 
 /// No line of the library has run by then, and there is no other thread.
 fn lock_in(control: &Wire, request: &WorkerRequest, teller: &Teller) -> Result<(), StageFailure> {
+    let mut keep = vec![control.as_fd().as_raw_fd()];
+    keep.extend(teller.wire().as_ref().map(|wire| wire.as_fd().as_raw_fd()));
     let policy = Policy {
         library: request.load.staged.clone(),
         state: request.state_root.clone(),
         limits: request.load.limits.clone(),
-        keep: vec![control.as_fd().as_raw_fd(), teller.wire().as_fd().as_raw_fd()],
+        keep,
     };
     let report = sandbox::enter(&policy).map_err(SandboxError::into_failure)?;
     teller.tell(&ToGateway::Confined(report));
@@ -254,7 +266,7 @@ fn obey(mut control: Wire, parent: u32, serve: &'static dyn Serve) {
 }
 
 fn serve_lane(number: u32, end: OwnedFd, serve: &'static dyn Serve) {
-    let lane = ChildLane { number, wire: Mutex::new(Wire::new(end, FRAME_MAX)) };
+    let lane = ChildLane::new(number, end);
     // Where there is no thread, the end is closed, and the gateway's call fails.
     let started = std::thread::Builder::new().name(format!("lane-{number}")).stack_size(STACK).spawn(move || {
         let mut frame = Vec::new();

@@ -160,7 +160,7 @@ pub(super) fn launch(
         cpu: spec.load.limits.cpu_seconds.map(Duration::from_secs),
         steps: spec.steps,
         control: Mutex::new(Control::new(here)),
-        lanes: Lanes::default(),
+        lanes: Lanes::within(&spec.load.limits),
         life: Mutex::new(Life {
             child: Some(child),
             place: None,

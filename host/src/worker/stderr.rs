@@ -1,5 +1,6 @@
 //! What a worker writes to standard error: the end of it is kept, and its lines go to the log, not faster than a log can bear.
 
+use super::budget::Budget;
 use super::ending::Tail;
 use crate::plugins::one_line;
 use std::io::Read;
@@ -9,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Most bytes that are read before others have their turn.
 const TURN: usize = 64 * 1024;
+/// Most bytes that are read in a second.
+const BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Lines of one worker that are logged in each [`WINDOW`].
 const LINES_MAX: u32 = 20;
 const WINDOW: Duration = Duration::from_secs(1);
@@ -18,6 +21,7 @@ const LINE_MAX: usize = 4096;
 /// See the module.
 pub(super) struct Listener {
     pipe: Option<ChildStderr>,
+    budget: Budget,
     subject: String,
     tail: Tail,
     line: Vec<u8>,
@@ -34,6 +38,7 @@ impl Listener {
         }
         Ok(Listener {
             pipe,
+            budget: Budget::new(BYTES_MAX),
             subject: subject.to_owned(),
             tail: Tail::default(),
             line: Vec::new(),
@@ -48,6 +53,11 @@ impl Listener {
         self.pipe.as_ref()
     }
 
+    /// When it is read again, where too much came lately.
+    pub(super) fn paused(&mut self) -> Option<Instant> {
+        self.budget.over_until()
+    }
+
     /// Takes in what is there, up to a bound. False when nothing more can come.
     pub(super) fn read(&mut self) -> bool {
         let mut buffer = [0; 4096];
@@ -55,7 +65,10 @@ impl Listener {
             let Some(pipe) = &mut self.pipe else { return false };
             match pipe.read(&mut buffer) {
                 Ok(0) => self.pipe = None,
-                Ok(count) => self.take(&buffer[..count]),
+                Ok(count) => {
+                    self.budget.spend(count);
+                    self.take(&buffer[..count]);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return true,
                 Err(_) => self.pipe = None,

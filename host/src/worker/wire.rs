@@ -56,7 +56,7 @@ impl From<Errno> for LaneError {
 }
 
 /// A connected pair, closed in whatever is executed.
-pub(super) fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
+pub fn pair() -> std::io::Result<(OwnedFd, OwnedFd)> {
     #[cfg(target_os = "linux")]
     let flags = SocketFlags::CLOEXEC;
     #[cfg(not(target_os = "linux"))]

@@ -5,11 +5,12 @@ use crate::config::LimitsConfig;
 use crate::plugins::fixture::{Bench, Fixture};
 use crate::plugins::{Cause, Door, LoadRequest, Stage, StageFailure, Wanted};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -17,6 +18,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// What the children serve: a request is a word and what belongs to it.
 struct Words;
 
+static TELLER: OnceLock<Teller> = OnceLock::new();
 static CANCELLED: AtomicU64 = AtomicU64::new(u64::MAX);
 
 impl Serve for Words {
@@ -24,6 +26,7 @@ impl Serve for Words {
         (opening.progress)(Stage::Factory, "factory");
         opening.teller.say("opening");
         assert!(opening.state_root.is_dir());
+        let _ = TELLER.set(opening.teller.clone());
         match opening.setup {
             "fail" => Err(StageFailure::new(Cause::FactoryError, "no luck").because("the reason")),
             "abort" => std::process::abort(),
@@ -60,6 +63,18 @@ impl Serve for Words {
             "abort" => {
                 eprintln!("last words");
                 std::process::abort();
+            }
+            "chatter" => {
+                let teller = TELLER.get().unwrap().clone();
+                std::thread::spawn(move || {
+                    let text = "x".repeat(100_000);
+                    loop {
+                        teller.say(&text);
+                        eprintln!("{text}");
+                    }
+                });
+                std::thread::sleep(Duration::from_millis(300));
+                lane.send(b"said").unwrap();
             }
             "exit" => leave_with(rest.parse().unwrap()),
             "hang" => loop {
@@ -107,6 +122,18 @@ fn descriptors(pid: u32) -> Vec<String> {
     let listed = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     let links = listed.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
     links.map(|link| link.display().to_string()).collect()
+}
+
+/// Not a test of its own: a gateway that is killed. It starts a worker and tells its id.
+#[test]
+fn gateway_child() {
+    if std::env::var_os("ENGINEROOM_TEST_GATEWAY").is_some() {
+        let worker = Scene::good().start();
+        println!("worker {}", worker.pid());
+        loop {
+            std::thread::park();
+        }
+    }
 }
 
 /// Not a test of its own: the child of the other tests, which start this program again.
@@ -260,6 +287,31 @@ fn there_are_only_so_many_lanes_and_who_waits_gets_the_next_free_one() {
     assert_eq!(waiting, Some(LANES_MAX - 1));
     drop(lanes);
     assert!(worker.death(Duration::from_millis(50)).is_none(), "lanes that were not used are no reason to end it");
+}
+
+#[test]
+fn a_worker_with_low_limits_has_fewer_lanes_all_of_which_serve() {
+    let limits = LimitsConfig { open_files: 32, memory_mb: 64, ..LimitsConfig::default() };
+    let worker = Scene { limits, ..Scene::good() }.start();
+    let mut lanes: Vec<_> = (0..4).map(|_| worker.lane(soon()).unwrap()).collect();
+    assert!(matches!(worker.lane(Instant::now()), Err(LaneError::Busy)));
+    for lane in &mut lanes {
+        lane.send(b"echo x", soon()).unwrap();
+        assert_eq!(next(lane).unwrap(), b"x");
+    }
+    lanes.into_iter().for_each(LaneGuard::finish);
+}
+
+#[test]
+fn a_worker_that_never_stops_talking_is_slowed_down_and_serves_all_the_same() {
+    let scene = Scene::good();
+    let worker = scene.start();
+    assert_eq!(call(&worker, "chatter").unwrap(), "said");
+    let other = Scene::good().start();
+    assert_eq!(call(&other, "echo x").unwrap(), "x");
+    assert!(worker.death(Duration::from_millis(50)).is_none());
+    worker.end("enough");
+    assert!(death(&worker).by_us);
 }
 
 #[test]
@@ -434,6 +486,59 @@ fn a_library_in_a_worker_is_confined() {
     if support.seccomp {
         assert_eq!(call(&worker, "fork").unwrap(), "0", "it started a process");
     }
+}
+
+#[test]
+fn a_worker_dies_with_its_gateway() {
+    for stopped in [false, true] {
+        let mut gateway = Command::new(std::env::current_exe().unwrap())
+            .args(["worker::worker_tests::gateway_child", "--exact", "--nocapture", "--test-threads=1"])
+            .env("ENGINEROOM_TEST_GATEWAY", "1")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(gateway.stdout.take().unwrap()).lines();
+        let worker = lines.find_map(|line| line.unwrap().split_once("worker ").map(|(_, pid)| pid.to_owned()));
+        let worker: u32 = worker.unwrap().trim().parse().unwrap();
+        assert!(lives(worker));
+        if stopped {
+            // It cannot see for itself that its gateway is gone: the system has to end it.
+            kill_process(Pid::from_raw(worker.cast_signed()).unwrap(), Signal::STOP).unwrap();
+        }
+        gateway.kill().unwrap();
+        gateway.wait().unwrap();
+        until(|| !lives(worker));
+    }
+}
+
+#[test]
+fn two_hundred_workers_leave_nothing_behind() {
+    let scene = Scene::good();
+    let spec = scene.spec();
+    let one = |number: u32| {
+        let worker = start(&spec).unwrap();
+        assert_eq!(call(&worker, "echo x").unwrap(), "x");
+        match number % 3 {
+            0 => worker.stop(soon()),
+            1 => assert!(matches!(call(&worker, "abort"), Err(LaneError::Gone))),
+            _ => worker.end("enough"),
+        }
+        death(&worker);
+        worker.pid()
+    };
+    let first = one(0);
+    until(|| scene.scratches() == 0);
+    let before = (descriptors(std::process::id()).len(), threads());
+    let mut all: Vec<u32> = (0..200).map(one).collect();
+    all.push(first);
+    until(|| scene.scratches() == 0);
+    // Other tests of this program open and start things as well.
+    until(|| descriptors(std::process::id()).len() <= before.0 + 60 && threads() <= before.1 + 60);
+    assert!(all.into_iter().all(|pid| !lives(pid)));
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
 #[test]
