@@ -71,6 +71,16 @@ impl Client {
         Self::answer(result).unwrap_or_else(|e| panic!("GET {path}: {e}"))
     }
 
+    /// GET; a transport error is returned.
+    pub fn try_get(&self, path: &str) -> Result<Answer, ureq::Error> {
+        Self::answer(self.agent.get(format!("{}{path}", self.base)).call())
+    }
+
+    /// DELETE; a transport error is returned.
+    pub fn try_delete(&self, path: &str) -> Result<Answer, ureq::Error> {
+        Self::answer(self.agent.delete(format!("{}{path}", self.base)).call())
+    }
+
     /// POST with headers; a transport error is returned, since a killed gateway gives one.
     pub fn try_post(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Result<Answer, ureq::Error> {
         let mut request = self.agent.post(format!("{}{path}", self.base)).header("content-type", "application/json");

@@ -10,6 +10,8 @@
 mod build;
 mod chaos;
 mod client;
+pub mod crash;
+mod failpoints;
 mod gateway;
 pub mod matrix;
 pub mod model;
@@ -20,6 +22,7 @@ pub mod thread;
 
 pub use build::{Built, built, outer_cargo};
 pub use client::{Answer, Client};
+pub use failpoints::failpoints;
 pub use gateway::Gateway;
 pub use model::MockModel;
 pub use recorder::Calls;

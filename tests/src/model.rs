@@ -54,6 +54,12 @@ impl MockModel {
         self.bodies.lock().expect("bodies").clone()
     }
 
+    /// Forgets the requests so far: a run of many rounds does not look at them.
+    pub fn forget(&self) {
+        self.requests.lock().expect("requests").clear();
+        self.bodies.lock().expect("bodies").clear();
+    }
+
     /// Every request so far.
     pub fn requests(&self) -> Vec<Value> {
         self.requests.lock().expect("requests").clone()

@@ -3,6 +3,7 @@
 
 mod chaos;
 mod conform;
+mod crash;
 mod licences;
 mod run;
 mod smoke;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         "lint" => test::lint(),
         "conform" => conform::conform(&rest),
         "chaos" => chaos::chaos(&rest),
+        "crash" => crash::crash(&rest),
         "smoke" => smoke::smoke(),
         "licences" => licences::check(),
         other => {
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
                  conform [LINES]  break lines of docs/conformance.md and see that their tests notice (without LINES: the part of the commit's day)\n  \
                  chaos [ARGS] run every mode of the chaos engine in every hook in both isolations, or what ARGS name: --mode, --hook, \
                  --isolation, --part N/M, --jobs, --json, --list; --leak ROUNDS; --today (the part of the commit's day)\n  \
+                 crash [ARGS] kill the gateway again and again under load, and check what its clients were told (--rounds, --seed, --isolation, --at)\n  \
                  smoke        start what `run` starts, hold a conversation with it, stop it\n  \
                  licences     check every dependency's licence"
             );

@@ -12,16 +12,21 @@
 //!                    *             each time
 //! ```
 //!
+//! `ENGINEROOM_FAIL_FILE` names a file with the same text instead: it may come and change while the process runs, and counting
+//! begins anew with each change. When a point strikes, its name is written beside it, with the extension `struck`.
+//!
 //! Every point is named once in the source, with a literal: so whoever wants to pick from all of them reads the source, as
 //! `tests/src/failpoints.rs` does.
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The variable that says what happens where.
 const VARIABLE: &str = "ENGINEROOM_FAIL";
+/// The variable that names a file which says it.
+const FILE: &str = "ENGINEROOM_FAIL_FILE";
 
 /// A step that can fail passes here: true when it shall fail now.
 #[inline]
@@ -64,10 +69,12 @@ impl Plan {
 fn reached(point: &'static str) -> bool {
     static PLANS: LazyLock<HashMap<String, Plan>> =
         LazyLock::new(|| plans(&std::env::var(VARIABLE).unwrap_or_default()));
-    if PLANS.is_empty() {
-        return false;
-    }
-    match PLANS.get(point).and_then(Plan::due) {
+    let due = match &*CHANGING {
+        Some(changing) => changing.due(point),
+        None if PLANS.is_empty() => None,
+        None => PLANS.get(point).and_then(Plan::due),
+    };
+    match due {
         None => false,
         Some(Action::Error) => {
             tracing::warn!(point, "a fail point lets its step fail");
@@ -87,6 +94,32 @@ fn reached(point: &'static str) -> bool {
                 std::thread::park();
             }
         }
+    }
+}
+
+/// Plans from a file.
+struct Changing {
+    file: std::path::PathBuf,
+    plans: Mutex<(String, HashMap<String, Plan>)>,
+}
+
+static CHANGING: LazyLock<Option<Changing>> =
+    LazyLock::new(|| Some(Changing { file: std::env::var_os(FILE)?.into(), plans: Mutex::default() }));
+
+impl Changing {
+    fn due(&self, point: &str) -> Option<Action> {
+        let text = std::fs::read_to_string(&self.file).unwrap_or_default();
+        let mut known = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != text {
+            let plans = plans(&text);
+            *known = (text, plans);
+        }
+        let due = known.1.get(point).and_then(Plan::due);
+        if due.is_some() && point != "store.checkpoint.soon" {
+            // Also said when the process ends here.
+            let _ = std::fs::write(self.file.with_extension("struck"), point);
+        }
+        due
     }
 }
 
