@@ -96,7 +96,7 @@ fn in_its_probe_an_engine_gets_out_at_no_stage() {
     }
     let gateway = target.setup.start();
     let status = gateway.client().get("/api/engines").json();
-    let plugin = status["plugins"].as_array().unwrap().iter().find(|one| one["plugin_id"] == "intruder").unwrap();
+    let plugin = plugin(&status);
     let told = plugin["failure"].to_string();
     assert_contained(&told, &["constructor", "register", "factory", "assemble"]);
     assert!(plugin["sandbox"]["landlock"].as_u64() > Some(0) && plugin["sandbox"]["seccomp"] == true, "{plugin}");
@@ -119,6 +119,28 @@ fn a_system_call_of_another_processor_kills_the_probe_and_is_named() {
     );
 }
 
+#[test]
+fn what_an_entry_grants_is_open_and_nothing_beside_it() {
+    if is_lacking(&Setup::new()) {
+        return;
+    }
+    let target = Target::new(
+        "config = { probe = true }\nlimits = { network = true, read = [\"plugins.toml\"], open_files = 1024 }",
+    );
+    let gateway = target.setup.start();
+    let told = plugin(&gateway.client().get("/api/engines").json())["failure"].to_string();
+    // Sockets to other programs stay closed, with the network too.
+    for stage in ["constructor", "assemble"] {
+        let rest = told.split(&format!("{stage}: 4 of ")).nth(1).unwrap_or_else(|| panic!("{told}"));
+        let list = rest.split(['[', ']']).nth(1).unwrap();
+        assert_eq!(list, "read-config tcp udp open-files", "{told}");
+    }
+}
+
+fn plugin(status: &Value) -> &Value {
+    status["plugins"].as_array().unwrap().iter().find(|one| one["plugin_id"] == "intruder").unwrap()
+}
+
 fn engine(status: &Value) -> &Value {
     status["engines"].as_array().unwrap().iter().find(|one| one["id"] == "intruder").unwrap()
 }
@@ -129,7 +151,7 @@ fn an_entry_that_asks_for_a_whole_sandbox_gets_it_or_is_refused() {
     let lacking = is_lacking(&Setup::new());
     let gateway = target.setup.start();
     let status = gateway.client().get("/api/engines").json();
-    let plugin = status["plugins"].as_array().unwrap().iter().find(|one| one["plugin_id"] == "intruder").unwrap();
+    let plugin = plugin(&status);
     // With all of it in force the probe comes as far as its hooks.
     let code = if lacking { "CE255" } else { "CE294" };
     assert_eq!(plugin["failure"]["code"], code, "{plugin}");

@@ -315,8 +315,16 @@ fn refused(network: bool, landlock: u32) -> Result<Rules, String> {
     rules.insert(libc::SYS_personality, vec![when(&[(0, Ne, 0xFFFF_FFFF)])?]);
 
     // A descriptor that sends its signals to another process, or takes memory of the kernel for its pipe.
-    let owners = [libc::F_SETOWN, 15 /* F_SETOWN_EX */, 10 /* F_SETSIG */, libc::F_SETPIPE_SZ].map(word);
-    rules.insert(libc::SYS_fcntl, each(owners.map(|command| (1, Eq, command)))?);
+    // The same for a lease, which makes others wait for a file.
+    let commands = [
+        libc::F_SETOWN,
+        15, // F_SETOWN_EX
+        10, // F_SETSIG
+        libc::F_SETLEASE,
+        libc::F_NOTIFY,
+        libc::F_SETPIPE_SZ,
+    ];
+    rules.insert(libc::SYS_fcntl, each(commands.map(|command| (1, Eq, word(command))))?);
     let requests = [FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX];
     rules.insert(libc::SYS_ioctl, each(requests.map(|request| (1, Eq, request)))?);
 
