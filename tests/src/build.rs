@@ -10,6 +10,7 @@ const PACKAGES: &[&str] = &[
     "engine-notes",
     "engine-window",
     "fixture-chaos",
+    "fixture-crasher",
     "fixture-intruder",
     "fixture-recorder",
     "fixture-powercut",

@@ -80,8 +80,13 @@ impl Gateway {
     }
 
     /// SIGTERM, then waits at most a minute.
-    pub fn stop(mut self) -> ExitStatus {
+    pub fn stop(self) -> ExitStatus {
         self.signal("TERM");
+        self.wait()
+    }
+
+    /// Waits for its end, at most a minute.
+    pub fn wait(mut self) -> ExitStatus {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             if let Some(status) = self.child.try_wait().expect("its status") {
@@ -92,7 +97,7 @@ impl Gateway {
         }
     }
 
-    /// The same, with everything that it wrote to stderr.
+    /// As [`Gateway::stop`], with everything that it wrote to stderr.
     pub fn stop_and_hear(mut self) -> (ExitStatus, String) {
         let (listener, said) = (self.listener.take(), Arc::clone(&self.stderr));
         let status = self.stop();

@@ -82,6 +82,11 @@ impl std::fmt::Display for Placement {
     }
 }
 
+/// True when a worker can serve a slot.
+pub fn workers() -> bool {
+    WORKERS
+}
+
 /// False when the worker that was asked for does not exist in this program.
 pub(super) fn possible(placement: &Placement) -> bool {
     WORKERS || !placement.is_apart()

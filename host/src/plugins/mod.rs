@@ -45,7 +45,7 @@ mod tests;
 mod trust;
 
 pub use cause::{Cause, Stage};
-pub use isolation::{Placement, bundled_are, bundled_known};
+pub use isolation::{Placement, bundled_are, bundled_known, workers};
 pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration, Wanted};
 pub(crate) use load::{LoadRequest, QuietPort, bring_in};
 pub use manifest::{Door, Manifest, PanicMode, RESERVED_ENGINE};

@@ -15,7 +15,7 @@ use super::services::NoServices;
 use crate::config::{Config, Isolation, OnFailure};
 use crate::ledger::Verdicts;
 use crate::observe::broken;
-use crate::plugins::{PluginReport, RawFactory};
+use crate::plugins::{self, PluginReport, RawFactory};
 use engine_abi::wire::capability;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ impl Slot {
     /// The same with what the crash ledger holds against engines: some are out, and others are served from workers this time.
     pub fn judged(config: &Config, runtime: tokio::runtime::Handle, verdicts: Verdicts) -> Arc<Slot> {
         let mut config = config.clone();
-        for plugin in verdicts.to_workers() {
+        for plugin in verdicts.to_workers().filter(|_| plugins::workers()) {
             config.plugins.entries.entry(plugin.to_owned()).or_default().isolation = Isolation::Process;
         }
         let config = &config;
