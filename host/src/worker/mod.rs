@@ -51,7 +51,7 @@ pub(crate) use protocol::ProbeRequest;
 pub use sandbox::{Lack, SandboxReport, support as sandbox_support};
 pub use serve::{ChildLane, EVERY_CALL, Opening, Serve, Teller, run_worker};
 pub(crate) use start::{Steps, Worker, WorkerSpec, start};
-pub use wire::{LaneError, pair};
+pub use wire::{LaneError, pair as lane_pair};
 
 /// First argument that makes the program a probe's child.
 pub const PROBE_ARGUMENT: &str = "__probe";
