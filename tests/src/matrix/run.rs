@@ -342,8 +342,7 @@ impl Trial<'_> {
 
     /// Starts again, and looks for what was acknowledged and for what the crash ledger says.
     fn restart(&mut self) {
-        let verdict = self.expect.verdict.filter(|_| self.cell.spot.when != When::Stop);
-        if let Some(wanted) = verdict {
+        if let Some(wanted) = self.expect.verdict {
             self.judge_verdict(wanted);
         }
         let setup = self.house.without_engine(&self.setup);
@@ -360,7 +359,34 @@ impl Trial<'_> {
     }
 
     /// What the crash ledger must say at the next start: `crashed` keeps the engine out, `unexplained` shows it with a count.
-    fn judge_verdict(&mut self, _wanted: &str) {}
+    fn judge_verdict(&mut self, wanted: &str) {
+        let gateway = match Gateway::try_start(&self.setup) {
+            Ok(gateway) => gateway,
+            Err(said) => return self.problem(format!("no restart with the engine that crashed: {}", last(&said))),
+        };
+        let all = gateway.client().engines();
+        let said = all["previousEnd"]["verdict"].as_str().unwrap_or("nothing").to_owned();
+        self.state = format!("ledger: {said}");
+        if said != wanted {
+            self.problem(format!("the ledger must say {wanted}: {}", all["previousEnd"]));
+        }
+        let row = self.row(gateway.client());
+        let (state, crash) = (row["state"].as_str().unwrap_or_default(), &row["crash"]);
+        if wanted == "crashed" && state != "crashed" || crash["verdict"] != wanted {
+            self.problem(format!("the engine is {state}: {crash}"));
+        }
+        // What crashes later does so in no hook.
+        if self.cell.case.nature == Nature::Ends && crash["at"] != self.cell.spot.spelled {
+            self.problem(format!("the ledger does not name the hook {}: {crash}", self.cell.spot.spelled));
+        }
+        if wanted == "crashed" && !self.cell.spot.memory {
+            let answer = gateway.client().try_say("there", "And now?");
+            let fits = |answer: &Answer| answer.engine() == Some("legacy") && answer.degraded() == Some("engine-crashed");
+            if !answer.as_ref().is_ok_and(fits) {
+                self.problem(format!("after the crash legacy must serve: {answer:?}"));
+            }
+        }
+    }
 }
 
 /// The engine that a report of another kind than a turn names.
