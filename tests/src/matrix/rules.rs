@@ -115,5 +115,5 @@ pub fn expected(cell: Cell) -> Expect {
 
 /// True when the hook has a context with the engine's own store in it, so that the error it hands on is the host's.
 fn has_store(hook: &str) -> bool {
-    !matches!(hook, "factory" | "info" | "dispose" | "memory_factory" | "memory_dispose")
+    !matches!(hook, "factory" | "info" | "dispose" | "memory_factory" | "memory_info" | "memory_dispose")
 }

@@ -257,7 +257,7 @@ impl Trial<'_> {
         let spot = self.cell.spot;
         // What `info` says is judged with the contract.
         let named =
-            at == spot.spelled || spot.hook == "info" && ["factory", "contract", "contract check"].contains(&at);
+            at == spot.spelled || spot.spelled == "info" && ["factory", "contract", "contract check"].contains(&at);
         if !named {
             self.problem(format!(
                 "the quarantine names {at:?} instead of {}: {}",
@@ -381,7 +381,8 @@ impl Trial<'_> {
         }
         if wanted == "crashed" && !self.cell.spot.memory {
             let answer = gateway.client().try_say("there", "And now?");
-            let fits = |answer: &Answer| answer.engine() == Some("legacy") && answer.degraded() == Some("engine-crashed");
+            let fits =
+                |answer: &Answer| answer.engine() == Some("legacy") && answer.degraded() == Some("engine-crashed");
             if !answer.as_ref().is_ok_and(fits) {
                 self.problem(format!("after the crash legacy must serve: {answer:?}"));
             }

@@ -94,6 +94,7 @@ pub static SPOTS: &[Spot] = &[
     Spot { hooks: SUBAGENTS, ..spot("on_subagent_ended", "onSubagentEnded", When::After, Trigger::Child) },
     spot("dispose", "dispose", When::Stop, Trigger::Stop),
     Spot { memory: true, ..owing("memory_factory", "factory", When::Start, Trigger::Turn) },
+    Spot { memory: true, ..owing("memory_info", "info", When::Start, Trigger::Turn) },
     Spot { memory: true, ..spot("memory_prompt", "memoryPrompt", When::Aside, Trigger::Turn) },
     Spot { memory: true, ..spot("memory_search", "memorySearch", When::Aside, Trigger::Turn) },
     Spot { memory: true, ..spot("memory_append", "memoryAppend", When::Aside, Trigger::Turn) },
