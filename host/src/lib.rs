@@ -15,6 +15,7 @@ pub mod model;
 pub mod observe;
 pub mod plugins;
 pub mod slot;
+mod sync;
 pub mod transcript;
 pub mod turn;
 pub mod worker;

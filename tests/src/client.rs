@@ -65,6 +65,11 @@ impl Client {
         &self.base
     }
 
+    /// `HOST:PORT`.
+    pub fn address(&self) -> &str {
+        self.base.trim_start_matches("http://")
+    }
+
     /// GET; a transport error is a failed test.
     pub fn get(&self, path: &str) -> Answer {
         let result = self.agent.get(format!("{}{path}", self.base)).call();

@@ -97,10 +97,16 @@ impl Gateway {
         }
     }
 
-    /// As [`Gateway::stop`], with everything that it wrote to stderr.
-    pub fn stop_and_hear(mut self) -> (ExitStatus, String) {
+    /// The same, with everything that it wrote to stderr.
+    pub fn stop_and_hear(self) -> (ExitStatus, String) {
+        self.signal("TERM");
+        self.end_and_hear()
+    }
+
+    /// As [`Gateway::wait`], with everything that it wrote to stderr.
+    pub fn end_and_hear(mut self) -> (ExitStatus, String) {
         let (listener, said) = (self.listener.take(), Arc::clone(&self.stderr));
-        let status = self.stop();
+        let status = self.wait();
         listener.map(std::thread::JoinHandle::join);
         let said = said.lock().expect("stderr").clone();
         (status, said)

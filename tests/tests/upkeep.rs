@@ -3,6 +3,9 @@
 
 use engineroom_tests::{Answer, Gateway, MockModel, Setup, model};
 use serde_json::{Value, json};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A window in which nothing has to be compacted.
@@ -202,8 +205,11 @@ fn an_instance_is_let_go_after_its_run_and_not_before() {
 
 #[test]
 fn a_stopping_gateway_takes_on_no_maintenance() {
-    let model = MockModel::start(|request, stream| {
-        std::thread::sleep(Duration::from_millis(1_500));
+    // The answer waits until the gateway is stopping, however long a busy machine needs for that.
+    let stopping = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stopping);
+    let model = MockModel::start(move |request, stream| {
+        wait("the stop", || seen.load(Ordering::SeqCst).then_some(()));
         model::answer(request, stream, "well said");
     });
     let setup = Setup::new().recorder(&json!({"background": true})).toml(&model.toml(WIDE));
@@ -211,7 +217,12 @@ fn a_stopping_gateway_takes_on_no_maintenance() {
     let client = gateway.client().clone();
     let turn = std::thread::spawn(move || client.say("one", "hello").text());
     wait("the model's turn", || (!model.requests().is_empty()).then_some(()));
-    let (well, said) = stopped(gateway);
+    gateway.signal("TERM");
+    // It takes no connection any more.
+    wait("the closed door", || TcpStream::connect(gateway.client().address()).is_err().then_some(()));
+    stopping.store(true, Ordering::SeqCst);
+    let (status, said) = gateway.end_and_hear();
+    let well = status.success();
     assert_eq!(turn.join().unwrap(), "well said");
     assert!(well, "{said}");
     assert!(said.contains("maintenance was not queued: the gateway is stopping"), "{said}");

@@ -61,6 +61,8 @@ async fn serve(context: &Context, gateway: &Arc<Gateway>, signals: &mut Signals)
         return ended.map(|_| ()).map_err(|error| CliError::of(&error));
     }
     context.out.aside("stopping: running turns are finished first; a second signal ends at once");
+    // Before the first answer of the last turns: what nobody waits for must not begin any more.
+    gateway.turns.end_maintenance();
     stop.cancel();
     tokio::select! {
         // What did not end in time is dropped, which cancels its turn; the rest of the house is closed all the same.

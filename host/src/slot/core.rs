@@ -409,7 +409,7 @@ fn code_of(hook: Hook, kind: FailureKind) -> DegradedCode {
 }
 
 /// A name that is safe as one folder's: other bytes than letters, digits, `-` and `_` are written as `%XX`.
-fn folder_name(name: &str) -> String {
+pub(super) fn folder_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_' {

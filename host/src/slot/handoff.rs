@@ -11,9 +11,9 @@ use super::instance::Instance;
 use super::segment::{Segment, SegmentContext};
 use super::services::NoServices;
 use crate::observe::broken;
+use crate::sync::mpsc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 

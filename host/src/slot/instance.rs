@@ -14,10 +14,11 @@ use super::failure::{FailureKind, HookFailure};
 use super::hook::Hook;
 use crate::observe::broken;
 use crate::plugins::{Kind, RawFactory, RawMemoryFactory};
+use crate::sync::{AtomicBool, AtomicUsize};
 use engine_abi::wire::{CallV1, EngineV1, FactoryContextV1, InstanceV1, MemoryInstanceV1, Str, host_params, status};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// For whom an instance is made.

@@ -9,9 +9,10 @@ use super::failure::{FailureKind, HookFailure};
 use super::handoff;
 use super::hook::Hook;
 use super::instance::{self, Instance, InstanceKey};
+use crate::sync::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Held by whoever will call an instance again.

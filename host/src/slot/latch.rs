@@ -3,8 +3,8 @@
 use super::failure::DegradedCode;
 use crate::observe::broken;
 use crate::plugins::{Cause, Kind};
+use crate::sync::OnceLock;
 use serde::Serialize;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -23,6 +23,8 @@ mod core;
 mod engine;
 mod facts;
 mod failure;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handoff;
 mod hook;
 mod host;
@@ -62,4 +64,6 @@ pub use services::*;
 pub use slot::{CORE, LEGACY, MAIN_AGENT, Slot};
 pub use stats::{EstimateStatus, HookStatus};
 pub use status::*;
+#[cfg(test)]
+pub(crate) use tests::engine_named;
 pub use trace::{HookCall, HookTrace};

@@ -2,9 +2,10 @@
 //! library must not run.
 
 use super::abandoned::ENGINE_MAX;
+use crate::sync::{self, Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Stack of a hook thread.
 pub(crate) const STACK: usize = 8 * 1024 * 1024;
@@ -97,10 +98,7 @@ impl Pool {
             return Ok(());
         }
         let inner = Arc::clone(&self.0);
-        std::thread::Builder::new()
-            .name(format!("{}-{}", inner.name, state.spawned))
-            .stack_size(STACK)
-            .spawn(move || inner.serve())?;
+        sync::spawn(format!("{}-{}", inner.name, state.spawned), STACK, move || inner.serve())?;
         state.threads += 1;
         state.spawned += 1;
         Ok(())

@@ -28,6 +28,8 @@ mod ended;
 mod error;
 mod factory;
 mod fence;
+#[doc(hidden)]
+pub mod fuzzing;
 mod hosts;
 mod house;
 mod incoming;
@@ -320,6 +322,12 @@ impl Turns {
             }
         };
         let _ = tokio::time::timeout(patience, settled).await;
+    }
+
+    /// Takes on no optional work any more and cancels what runs of it. [`Self::drain`] does the same; a gateway whose last
+    /// turns still run says so beforehand.
+    pub fn end_maintenance(&self) {
+        self.house.maintenance.cancel_all();
     }
 
     /// Admits nothing more, waits for what runs, and cancels what is left at `patience`. True when everything ended by itself.

@@ -16,10 +16,11 @@ use crate::slot::hook::Hook;
 use crate::slot::segment::SegmentContext;
 use crate::slot::services::HostServices;
 use crate::slot::trace::HookTrace;
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Mutex, MutexGuard};
 use engine_abi::wire::FrameV1;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long a hook may go on after its deadline, with its services revoked, before its thread is given up.

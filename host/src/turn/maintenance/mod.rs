@@ -9,6 +9,8 @@
 //! No reply waits for it and no turn is wedged by it: a run that is told to give way has a short patience, after which its
 //! engine is given up and out, and the turn goes on with the next candidate. A stop of the gateway cancels all of it.
 
+#[cfg(test)]
+mod interleaved;
 mod queue;
 mod run;
 mod status;

@@ -1,15 +1,18 @@
 //! The queue: at most one run and one merged rerun per session and engine.
 
-use super::run::{self, Ended};
+use super::run::Ended;
 use super::status::{LastRun, MaintenanceState, MaintenanceStatus};
 use crate::observe::broken;
 use crate::slot::{Background, Lease};
+use crate::sync::{Mutex, MutexGuard};
 use crate::turn::clock::now_ms;
 use crate::turn::house::House;
+use crate::turn::lanes::{LaneGuard, Lanes};
 use crate::turn::session::Session;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::future::Future;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -119,6 +122,8 @@ struct Job {
     wanted: Wanted,
     /// What runs, since when.
     running: Option<(Vec<&'static str>, i64)>,
+    /// What waited was given up by a stop.
+    dropped: bool,
     queued_ms: i64,
 }
 
@@ -145,10 +150,61 @@ impl Inner {
     }
 }
 
+/// What the queue works in: the gateway's house, and in a test whatever looks at it closely.
+pub(super) trait Surroundings: Send + Sync + Sized + 'static {
+    /// The queue itself.
+    fn queue(&self) -> &Maintenance;
+
+    /// The lanes of the sessions.
+    fn lanes(&self) -> &Arc<Lanes>;
+
+    /// Sets off a job.
+    fn spawn(&self, job: impl Future<Output = ()> + Send + 'static);
+
+    /// Does what is wanted, as far as it comes.
+    fn run(
+        self: &Arc<Self>,
+        key: &str,
+        wanted: Wanted,
+        lane: LaneGuard,
+        stop: &CancellationToken,
+    ) -> impl Future<Output = Ended> + Send;
+
+    /// Counts how a run ended and how long it took; nothing has run when there is no time.
+    fn count(&self, engine: &str, outcome: &str, ms: Option<u64>);
+}
+
+impl Surroundings for House {
+    fn queue(&self) -> &Maintenance {
+        &self.maintenance
+    }
+
+    fn lanes(&self) -> &Arc<Lanes> {
+        &self.lanes
+    }
+
+    fn spawn(&self, job: impl Future<Output = ()> + Send + 'static) {
+        drop(self.runtime.spawn(job));
+    }
+
+    async fn run(self: &Arc<Self>, key: &str, wanted: Wanted, lane: LaneGuard, stop: &CancellationToken) -> Ended {
+        super::run::run(self, key, wanted, lane, stop).await
+    }
+
+    fn count(&self, engine: &str, outcome: &str, ms: Option<u64>) {
+        if let Some(metrics) = &self.metrics {
+            metrics.maintenance(engine, outcome);
+            if let Some(ms) = ms {
+                metrics.maintenance_time(Duration::from_millis(ms));
+            }
+        }
+    }
+}
+
 /// The queue of one gateway.
 pub(in crate::turn) struct Maintenance {
     inner: Mutex<Inner>,
-    tasks: TaskTracker,
+    pub(super) tasks: TaskTracker,
     stop: CancellationToken,
     /// How long a run may take.
     pub(super) limits: Background,
@@ -193,6 +249,16 @@ impl Maintenance {
         params: Params,
     ) -> Result<(), Refused> {
         let Some(key) = session.key.clone() else { return Err(Refused::Ephemeral) };
+        self.enqueue(house, key, kind, params)
+    }
+
+    pub(super) fn enqueue<S: Surroundings>(
+        &self,
+        house: &Arc<S>,
+        key: Arc<str>,
+        kind: Kind,
+        params: Params,
+    ) -> Result<(), Refused> {
         let mut id: Id = (key, params.lease.engine().id().to_owned());
         if broken("8.72") || broken("9.4") {
             id.1 = format!("{}#{:?}", id.1, std::time::Instant::now());
@@ -214,18 +280,18 @@ impl Maintenance {
                 kind = kind.name(),
                 "maintenance was not queued: {refused}"
             );
-            count(house, &id.1, "cancelled");
+            house.count(&id.1, "cancelled", None);
             return Err(refused);
         }
         let mut new = false;
         let job = inner.jobs.entry(id.clone()).or_insert_with(|| {
             new = true;
-            Job { wanted: Wanted::default(), running: None, queued_ms: now_ms() }
+            Job { wanted: Wanted::default(), running: None, dropped: false, queued_ms: now_ms() }
         });
         job.wanted.set(kind, params);
         if new {
             // Under the lock, so that a stop finds it either in the tracker or refused.
-            self.tasks.spawn_on(work(house.clone(), id), &house.runtime);
+            house.spawn(self.tasks.track_future(work(house.clone(), id)));
         }
         Ok(())
     }
@@ -261,7 +327,10 @@ impl Maintenance {
         let waiting: Vec<Id> = inner
             .jobs
             .iter_mut()
-            .filter_map(|(id, job)| (!std::mem::take(&mut job.wanted).is_empty()).then(|| id.clone()))
+            .filter_map(|(id, job)| {
+                job.dropped = !std::mem::take(&mut job.wanted).is_empty();
+                job.dropped.then(|| id.clone())
+            })
             .collect();
         for id in &waiting {
             inner.remember(id, cancelled(SHUTDOWN.into()));
@@ -318,12 +387,6 @@ fn status_of(inner: &Inner, id: &Id) -> MaintenanceStatus {
     }
 }
 
-fn count(house: &House, engine: &str, outcome: &str) {
-    if let Some(metrics) = &house.metrics {
-        metrics.maintenance(engine, outcome);
-    }
-}
-
 /// A job that is worked on; should the work break off, the next one for it begins anew.
 struct Working<'a> {
     queue: &'a Maintenance,
@@ -339,8 +402,8 @@ impl Drop for Working<'_> {
 }
 
 /// Works on a job until nothing is wanted any more.
-async fn work(house: Arc<House>, id: Id) {
-    let queue = &house.maintenance;
+async fn work<S: Surroundings>(house: Arc<S>, id: Id) {
+    let queue = house.queue();
     let _working = Working { queue, id: &id };
     let permits = {
         let mut inner = queue.inner();
@@ -350,7 +413,7 @@ async fn work(house: Arc<House>, id: Id) {
     loop {
         let place = async {
             let permit = permits.clone().acquire_owned().await;
-            (permit, house.lanes.enter_idle(&id.0).await)
+            (permit, house.lanes().enter_idle(&id.0).await)
         };
         let place = tokio::select! {
             biased;
@@ -369,24 +432,27 @@ async fn work(house: Arc<House>, id: Id) {
             wanted
         };
         let Some((permit, lane)) = place else { return };
-        let ended = run::run(&house, &id.0, wanted, lane, &queue.stop).await;
+        let ended = house.run(&id.0, wanted, lane, &queue.stop).await;
         drop(permit);
-        count(&house, &id.1, ended.last.outcome);
-        if let Some(metrics) = &house.metrics {
-            metrics.maintenance_time(Duration::from_millis(ended.last.duration_ms));
-        }
+        house.count(&id.1, ended.last.outcome, Some(ended.last.duration_ms));
         let Ended { last, undone } = ended;
         let mut inner = queue.inner();
-        inner.remember(&id, last);
         let draining = inner.draining;
         let Some(job) = inner.jobs.get_mut(&id) else { return };
         job.running = None;
         job.queued_ms = now_ms();
+        // What will not run any more must not be hidden behind a run that went well, or be called queued again.
+        let lost = draining && (job.dropped || !undone.is_empty());
         if !draining {
             job.wanted.restore(undone);
         }
-        if job.wanted.is_empty() {
+        let over = job.wanted.is_empty();
+        if over {
             inner.jobs.remove(&id);
+        }
+        inner
+            .remember(&id, if lost { LastRun { ended_ms: last.ended_ms, ..cancelled(SHUTDOWN.into()) } } else { last });
+        if over {
             return;
         }
     }
