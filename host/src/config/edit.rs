@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostic;
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use toml_edit::{DocumentMut, Item, TableLike, Value};
+use toml_edit::{Array, DocumentMut, Item, TableLike, Value};
 
 /// What an edit did.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -158,10 +158,67 @@ fn chain_value(chain: &[String]) -> Value {
     }
 }
 
-/// Puts a value in the place of another; the spaces before it and the comment behind it stay.
-fn put(old: &mut Value, mut new: Value) {
+/// Puts a value in the place of another; the spaces before it and the comment behind it stay, and so do comments inside.
+fn put(old: &mut Value, new: Value) {
+    let mut new = match &*old {
+        Value::Array(ids) if array_has_comments(ids) => Value::Array(rechained(ids, new)),
+        _ => new,
+    };
     *new.decor_mut() = old.decor().clone();
     *old = new;
+}
+
+fn array_has_comments(ids: &Array) -> bool {
+    let noted = |text: Option<&str>| text.is_some_and(|text| text.contains('#'));
+    noted(ids.trailing().as_str()) || ids.iter().any(|id| before(id).contains('#') || behind(id).contains('#'))
+}
+
+/// What stands before a value of an array, up to the comma or bracket.
+fn before(value: &Value) -> &str {
+    value.decor().prefix().and_then(toml_edit::RawString::as_str).unwrap_or_default()
+}
+
+/// What stands between a value of an array and its comma.
+fn behind(value: &Value) -> &str {
+    value.decor().suffix().and_then(toml_edit::RawString::as_str).unwrap_or_default()
+}
+
+/// The ids of `new` in the form of `old`, with all of its comments: those around an id that is gone go to the next one.
+fn rechained(old: &Array, new: Value) -> Array {
+    let new: Vec<String> = match new {
+        Value::String(id) => vec![id.into_value()],
+        Value::Array(ids) => ids.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    let indent = old.iter().map(before).find_map(|text| text.rfind('\n').map(|at| text[at..].to_owned()));
+    let mut left: &[&Value] = &old.iter().collect::<Vec<_>>();
+    let mut chain = Array::new();
+    let mut loose = String::new();
+    for id in &new {
+        let (front, back) = match left.iter().position(|value| value.as_str() == Some(id)) {
+            Some(at) => {
+                loose.extend(left[..at].iter().flat_map(|value| comments_of(value)));
+                let around = (before(left[at]).to_owned(), behind(left[at]).to_owned());
+                left = &left[at + 1..];
+                around
+            }
+            None => match &indent {
+                Some(indent) => (indent.clone(), String::new()),
+                None => (if chain.is_empty() { "" } else { " " }.to_owned(), String::new()),
+            },
+        };
+        let front = std::mem::take(&mut loose) + &front;
+        chain.push_formatted(Value::from(id.as_str()).decorated(front, back));
+    }
+    loose.extend(left.iter().flat_map(|value| comments_of(value)));
+    chain.set_trailing(loose + old.trailing().as_str().unwrap_or_default());
+    chain.set_trailing_comma(old.trailing_comma());
+    chain
+}
+
+/// The text around a value of an array, where it holds comments.
+fn comments_of(value: &Value) -> impl Iterator<Item = &str> {
+    [before(value), behind(value)].into_iter().filter(|text| text.contains('#'))
 }
 
 /// Changes the document and writes it: whole, or not at all. `change` gives `None` when something that is no table is in its way.
@@ -332,6 +389,27 @@ mod tests {
             "[plugins]\nslots = { contextEngine = [\"a\", \"b\"] }\n",
             &["c"],
             "[plugins]\nslots = { contextEngine = \"c\" }\n",
+        );
+    }
+
+    #[test]
+    fn comments_inside_a_chain_stay() {
+        let before =
+            "[plugins.slots]\ncontextEngine = [\n  \"recall\", # the best\n  # then this\n  \"window\",\n] # all\n";
+        check(
+            before,
+            &["window"],
+            "[plugins.slots]\ncontextEngine = [ # the best\n  # then this\n  \"window\",\n] # all\n",
+        );
+        check(
+            before,
+            &["notes", "recall"],
+            "[plugins.slots]\ncontextEngine = [\n  \"notes\",\n  \"recall\", # the best\n  # then this\n  \n] # all\n",
+        );
+        check(
+            "plugins.slots.contextEngine = [ # one line\n\"a\"]\n",
+            &["b"],
+            "plugins.slots.contextEngine = [\n\"b\" # one line\n]\n",
         );
     }
 
