@@ -59,7 +59,7 @@ async fn whole(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, A
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Value, ApiError> {
     serde_json::from_slice(bytes)
         .map_err(|cause| ApiError::Invalid { message: format!("the body is not JSON: {cause}"), param: None })
 }

@@ -54,7 +54,11 @@ pub(super) async fn completions(
 }
 
 /// What is asked, from headers and body.
-fn request(headers: &HeaderMap, mut fields: Map<String, Value>, config: &ApiConfig) -> Result<TurnRequest, ApiError> {
+pub(super) fn request(
+    headers: &HeaderMap,
+    mut fields: Map<String, Value>,
+    config: &ApiConfig,
+) -> Result<TurnRequest, ApiError> {
     let messages = match fields.shift_remove("messages") {
         Some(Value::Array(messages)) if !messages.is_empty() => messages,
         Some(Value::Array(_)) => return Err(ApiError::invalid("messages is empty", "messages")),

@@ -10,6 +10,8 @@
 mod body;
 mod chat;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod models;
 mod paths;

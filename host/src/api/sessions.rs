@@ -91,16 +91,7 @@ pub(super) async fn one(
         (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key, &page).await?,
         (SessionOp::Compact, "POST") => {
             let asked = body::optional_object(&headers, body, SMALL_BODY).await?;
-            // The contract's own name for it is taken as well.
-            if let Some(unknown) = asked.keys().find(|name| !["focus", "customInstructions"].contains(&name.as_str())) {
-                return Err(ApiError::invalid(format!("there is no \"{unknown}\" here; known is focus"), unknown));
-            }
-            let focus = match asked.get("focus").or_else(|| asked.get("customInstructions")) {
-                None | Some(Value::Null) => None,
-                Some(Value::String(focus)) => Some(focus.clone()).filter(|focus| !focus.trim().is_empty()),
-                Some(_) => return Err(ApiError::invalid("focus is not a text", "focus")),
-            };
-            let report = api.gateway.turns.compact(&key, focus).await?;
+            let report = api.gateway.turns.compact(&key, focus(&asked)?).await?;
             compacted(&report)
         }
         (SessionOp::Reset, "POST") => {
@@ -218,8 +209,21 @@ async fn turns(api: &Api, key: String, page: &Page) -> Result<Value, ApiError> {
     Ok(json!({"key": key, "turns": found.turns, "more": found.more}))
 }
 
+/// What a compaction shall keep in view.
+pub(super) fn focus(asked: &serde_json::Map<String, Value>) -> Result<Option<String>, ApiError> {
+    // The contract's own name for it is taken as well.
+    if let Some(unknown) = asked.keys().find(|name| !["focus", "customInstructions"].contains(&name.as_str())) {
+        return Err(ApiError::invalid(format!("there is no \"{unknown}\" here; known is focus"), unknown));
+    }
+    match asked.get("focus").or_else(|| asked.get("customInstructions")) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(focus)) => Ok(Some(focus.clone()).filter(|focus| !focus.trim().is_empty())),
+        Some(_) => Err(ApiError::invalid("focus is not a text", "focus")),
+    }
+}
+
 /// What a body asks of the outbox: `{"action": "retry" | "drop", "engine", "turn", "waiting", "dryRun"}`, all of it optional.
-fn repair(asked: &serde_json::Map<String, Value>) -> Result<RepairRequest, ApiError> {
+pub(super) fn repair(asked: &serde_json::Map<String, Value>) -> Result<RepairRequest, ApiError> {
     let text = |name: &'static str| match asked.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),

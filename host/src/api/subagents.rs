@@ -42,7 +42,7 @@ const FIELDS: [&str; 10] =
 const BUDGETS: [&str; 4] = ["maxTurns", "maxToolCalls", "maxTokens", "timeMs"];
 
 /// What is asked. A field that nobody knows is refused: it may be a bound that would not hold.
-fn request(fields: &Map<String, Value>) -> Result<SpawnRequest, ApiError> {
+pub(super) fn request(fields: &Map<String, Value>) -> Result<SpawnRequest, ApiError> {
     known(fields, &FIELDS, "")?;
     let mode = match text(fields, "mode")?.as_deref() {
         None | Some("isolated") => SpawnMode::Isolated,

@@ -24,6 +24,8 @@
 //! - on other systems than Linux with glibc: `_exit` and `quick_exit`, and threads of the engine's own.
 
 mod format;
+#[doc(hidden)]
+pub mod fuzzing;
 mod live;
 mod maps;
 mod table;

@@ -29,6 +29,8 @@ mod discover;
 mod elf;
 #[cfg(test)]
 pub(crate) mod fixture;
+#[doc(hidden)]
+pub mod fuzzing;
 mod inspect;
 mod isolation;
 mod load;

@@ -26,6 +26,8 @@ mod cpu;
 mod death;
 mod ending;
 mod frame;
+#[doc(hidden)]
+pub mod fuzzing;
 mod lane;
 mod monitor;
 mod parent;
