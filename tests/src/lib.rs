@@ -18,6 +18,7 @@ pub mod model;
 mod recorder;
 mod setup;
 mod snapshot;
+pub mod soak;
 pub mod thread;
 
 pub use build::{Built, built, outer_cargo};

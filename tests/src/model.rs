@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What the model does with one request: it writes its answer to the connection. An answer ends the connection.
@@ -14,6 +15,7 @@ pub struct MockModel {
     address: String,
     requests: Arc<Mutex<Vec<Value>>>,
     bodies: Arc<Mutex<Vec<String>>>,
+    forgets: Arc<AtomicBool>,
 }
 
 impl MockModel {
@@ -24,14 +26,31 @@ impl MockModel {
         let requests = Arc::new(Mutex::new(Vec::new()));
         let bodies = Arc::new(Mutex::new(Vec::new()));
         let (kept, texts, script) = (Arc::clone(&requests), Arc::clone(&bodies), Arc::new(script));
+        let forgets = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&forgets);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (kept, texts, script): (_, _, Arc<Script>) =
                     (Arc::clone(&kept), Arc::clone(&texts), script.clone());
-                std::thread::spawn(move || serve(stream, &kept, &texts, &*script));
+                let told = Arc::clone(&told);
+                std::thread::spawn(move || {
+                    serve(stream, &*script, |body, request| {
+                        if !told.load(Ordering::Relaxed) {
+                            texts.lock().expect("bodies").push(body);
+                            kept.lock().expect("requests").push(request);
+                        }
+                    });
+                });
             }
         });
-        MockModel { address, requests, bodies }
+        MockModel { address, requests, bodies, forgets }
+    }
+
+    /// As [`MockModel::start`], but it keeps nothing of what it is asked: for a run without end.
+    pub fn forgetful(script: impl Fn(&Value, &mut TcpStream) + Send + Sync + 'static) -> MockModel {
+        let model = MockModel::start(script);
+        model.forgets.store(true, Ordering::Relaxed);
+        model
     }
 
     /// A model that answers every request with `text`.
@@ -66,7 +85,7 @@ impl MockModel {
     }
 }
 
-fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, texts: &Mutex<Vec<String>>, script: &Script) {
+fn serve(mut stream: TcpStream, script: &Script, keep: impl FnOnce(String, Value)) {
     let mut reader = BufReader::new(stream.try_clone().expect("a connection"));
     let mut length = 0;
     loop {
@@ -86,8 +105,7 @@ fn serve(mut stream: TcpStream, kept: &Mutex<Vec<Value>>, texts: &Mutex<Vec<Stri
         return;
     }
     let request: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    texts.lock().expect("bodies").push(String::from_utf8_lossy(&body).into_owned());
-    kept.lock().expect("requests").push(request.clone());
+    keep(String::from_utf8_lossy(&body).into_owned(), request.clone());
     script(&request, &mut stream);
 }
 

@@ -4,9 +4,11 @@
 mod chaos;
 mod conform;
 mod crash;
+mod fuzz;
 mod licences;
 mod run;
 mod smoke;
+mod soak;
 mod test;
 
 use std::process::{Command, ExitCode};
@@ -22,9 +24,11 @@ fn main() -> ExitCode {
         "run" => run::run(&rest),
         "test" => test::test(&rest),
         "lint" => test::lint(),
+        "fuzz" => fuzz::fuzz(&rest),
         "conform" => conform::conform(&rest),
         "chaos" => chaos::chaos(&rest),
         "crash" => crash::crash(&rest),
+        "soak" => soak::soak(&rest),
         "smoke" => smoke::smoke(),
         "licences" => licences::check(),
         other => {
@@ -40,6 +44,8 @@ fn main() -> ExitCode {
                  chaos [ARGS] run every mode of the chaos engine in every hook in both isolations, or what ARGS name: --mode, --hook, \
                  --isolation, --part N/M, --jobs, --json, --list; --leak ROUNDS; --today (the part of the commit's day)\n  \
                  crash [ARGS] kill the gateway again and again under load, and check what its clients were told (--rounds, --seed, --isolation, --at)\n  \
+                 soak [--minutes N] [--seed N] [--isolation I]  a gateway under clients of every kind while its engines fail (2 minutes)\n  \
+                 fuzz [--seconds N] [--keep] [TARGETS]  the fuzz targets, each for so many seconds (10); --keep adds to their corpora\n  \
                  smoke        start what `run` starts, hold a conversation with it, stop it\n  \
                  licences     check every dependency's licence"
             );

@@ -2,7 +2,7 @@
 
 use super::{Api, ApiError, paths, store};
 use crate::observe::{HookNumbers, METRICS_TYPE, Metrics};
-use crate::slot::{EngineState, SlotStatus};
+use crate::slot::{EngineState, MAIN_AGENT, Slot, SlotStatus};
 use crate::transcript::{OutboxCount, OutboxSummary};
 use axum::Json;
 use axum::extract::State;
@@ -15,12 +15,27 @@ use std::sync::Arc;
 /// Most sessions of an engine's backlog that are told one by one.
 const BACKLOG: usize = 100;
 
-/// Alive: it answers, and says whether it wants to be restarted when that suits. The status stays 200, since it goes on serving.
-pub(super) async fn healthz(State(api): State<Arc<Api>>) -> Json<Value> {
-    Json(match api.gateway.slot.abandoned_threads().restart {
+/// Alive: it answers, and says whether it wants to be restarted when that suits. The status stays 200 as long as it goes on
+/// serving; when nobody serves and only a restart changes that, it does not.
+pub(super) async fn healthz(State(api): State<Arc<Api>>) -> Response {
+    if let Some(reason) = nobody_serves(&api.gateway.slot) {
+        let body = json!({"status": "out", "restart": true, "reason": reason});
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
+    }
+    let body = match api.gateway.slot.abandoned_threads().restart {
         None => json!({"status": "ok"}),
         Some(reason) => json!({"status": "degraded", "restart": true, "reason": reason}),
-    })
+    };
+    Json(body).into_response()
+}
+
+/// Why no engine serves the gateway's slot, when none does: the policy is strict and its whole chain is out.
+fn nobody_serves(slot: &Slot) -> Option<String> {
+    if slot.effective(MAIN_AGENT) != "none" {
+        return None;
+    }
+    let why = slot.status().degraded.map_or_else(String::new, |why| format!(": {} ({})", why.reason, why.engine));
+    Some(format!("every engine of the chain is out, and the policy is strict{why}; a restart lets them in again"))
 }
 
 /// Ready: the store answers and can be written to, and each slot's engine is ready or out, which is settled before the first request is served.
@@ -39,6 +54,12 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Response {
         && let Some(trouble) = store::health(&api.gateway.store).await
     {
         let body = json!({"status": "degraded", "reason": trouble.message, "code": trouble.code, "hint": trouble.hint});
+        return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
+    }
+    if problem.is_none()
+        && let Some(reason) = nobody_serves(&api.gateway.slot)
+    {
+        let body = json!({"status": "not ready", "restart": true, "reason": reason});
         return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
     }
     match problem {

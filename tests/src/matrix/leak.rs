@@ -168,14 +168,7 @@ fn settled(setup: &Setup, gateway: u32, wanted: Option<Holds>) -> Holds {
 }
 
 fn holds(setup: &Setup, gateway: u32) -> Holds {
-    let mut family = vec![gateway];
-    let parents = parents();
-    let mut at = 0;
-    while at < family.len() {
-        let parent = family[at];
-        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
-        at += 1;
-    }
+    let family = family(gateway);
     let entries = |what: &str| -> usize {
         family.iter().filter_map(|pid| std::fs::read_dir(format!("/proc/{pid}/{what}")).ok()).map(Iterator::count).sum()
     };
@@ -185,6 +178,19 @@ fn holds(setup: &Setup, gateway: u32) -> Holds {
         descriptors: entries("fd"),
         files: files(&setup.state()) + files(&setup.path().join("temporary")),
     }
+}
+
+/// A process and its descendants.
+pub fn family(pid: u32) -> Vec<u32> {
+    let mut family = vec![pid];
+    let parents = parents();
+    let mut at = 0;
+    while at < family.len() {
+        let parent = family[at];
+        family.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    family
 }
 
 /// Every process with its parent.

@@ -18,7 +18,7 @@ mod table;
 
 pub use case::{CASES, Case, Nature};
 pub use house::House;
-pub use leak::{Holds, Leak, leak};
+pub use leak::{Holds, Leak, family, leak};
 pub use rules::{Expect, Fate, expected};
 pub use run::{Outcome, run};
 pub use spot::{SPOTS, Spot, When};
