@@ -26,7 +26,8 @@ pub enum SandboxMode {
 pub struct LimitsConfig {
     /// Memory that it may write to, in MiB. Its stacks count, its code does not.
     pub memory_mb: u64,
-    /// Processor time of one call, in seconds, of all its threads together; `None` is no limit beside the call's deadline.
+    /// Processor time of one call, in seconds; `None` is no limit beside the call's deadline. What counts is the worker's whole
+    /// time while the call runs: all its threads, and the calls that run beside it. Read every 20 ms, on Linux.
     pub cpu_seconds: Option<u64>,
     /// Most open descriptors.
     pub open_files: u64,
