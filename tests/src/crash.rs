@@ -491,7 +491,12 @@ fn scripted() -> MockModel {
             () if current.starts_with("please peek") => Some("peek"),
             () => None,
         };
-        match wanted.filter(|_| fresh) {
+        // While another engine serves, its tools are not offered.
+        let offered = |tool: &&str| {
+            let tools = request["tools"].as_array().map_or(&[][..], Vec::as_slice);
+            tools.iter().any(|known| known["function"]["name"] == *tool)
+        };
+        match wanted.filter(|_| fresh).filter(offered) {
             Some(tool) => {
                 let call = json!({"index": 0, "id": format!("{tool}-{number}"), "type": "function",
                     "function": {"name": tool, "arguments": "{}"}});
