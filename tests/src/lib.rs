@@ -12,6 +12,7 @@ mod chaos;
 mod client;
 pub mod crash;
 mod failpoints;
+pub mod fire;
 mod gateway;
 pub mod matrix;
 pub mod model;
