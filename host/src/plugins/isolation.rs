@@ -18,7 +18,10 @@ static BUNDLED: OnceLock<Vec<String>> = OnceLock::new();
 /// what is loaded afterwards. A program that does not call it knows none.
 pub fn bundled_are(hashes: &str) {
     let hashes = hashes.split(',').map(|hash| hash.trim().to_ascii_lowercase());
-    let _ = BUNDLED.set(hashes.filter(|hash| hash.len() == 64).collect());
+    let mut hashes: Vec<String> = hashes.filter(|hash| hash.len() == 64).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    let _ = BUNDLED.set(hashes);
 }
 
 /// How many bundled libraries this program knows.

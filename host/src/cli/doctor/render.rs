@@ -198,12 +198,21 @@ fn engine_row(engine: &Value) -> Vec<Cell> {
         short(text(engine, "/id"), CELL).into(),
         short(text(engine, "/owner"), CELL).into(),
         Cell::toned(state, tone),
-        placement(engine, "/library").into(),
+        short(&place(engine), CELL).into(),
         text(engine, "/quarantine/at").into(),
         short(why, CELL).into(),
         count(calls).into(),
         short(&library, CELL).into(),
     ]
+}
+
+/// Where an engine runs, with its worker's id where it has one.
+fn place(engine: &Value) -> String {
+    let place = placement(engine, "/library");
+    let Some(worker) = engine.get("worker").filter(|worker| worker.is_object()) else { return place };
+    let pid = worker.get("pid").and_then(Value::as_u64).unwrap_or(0);
+    let ended = if worker.get("alive").and_then(Value::as_bool) == Some(false) { ", ended" } else { "" };
+    place.replacen("worker", &format!("worker {pid}{ended}"), 1)
 }
 
 fn file_name(path: &str) -> String {
@@ -241,6 +250,15 @@ fn findings(out: &Out, findings: &[Finding]) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_worker_is_shown_with_its_id_and_whether_it_lives() {
+        let library = json!({"placement": {"isolation": "process", "reason": "not bundled"}});
+        let shown = |worker: Value| place(&json!({"library": library, "worker": worker}));
+        assert_eq!(shown(json!({"pid": 7, "alive": true})), "worker 7 (not bundled)");
+        assert_eq!(shown(json!({"pid": 7, "alive": false})), "worker 7, ended (not bundled)");
+        assert_eq!(shown(Value::Null), "worker (not bundled)");
+    }
 
     #[test]
     fn the_memory_slot_is_shown_where_somebody_selects_a_provider() {
