@@ -125,13 +125,17 @@ pub static CASES: &[Case] = &[
     result("commit-status", &["commit_turn"]),
     result("kept-unknown", &["compact"]),
     result("info-codes", &["info"]),
+    result("huge-tools", &["tools"]),
+    result("huge-hits", &["memory_search"]),
+    result("too-many-hits", &["memory_search"]),
+    result("flag-unknown", &["info", "bootstrap", "maintain", "compact", "call_tool"]),
     result("text-not-utf8", TEXTS),
     result("huge-text", TEXTS),
 ];
 
 /// Hooks whose result has a text that must be one.
 const TEXTS: &[&str] =
-    &["info", "bootstrap", "maintain", "assemble", "compact", "call_tool", "memory_prompt", "memory_search"];
+    &["info", "bootstrap", "maintain", "assemble", "compact", "tools", "call_tool", "memory_prompt", "memory_search"];
 
 impl Case {
     /// True when the hook has what the mode is about.
