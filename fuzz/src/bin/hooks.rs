@@ -81,7 +81,7 @@ fn entries() -> Vec<EntryRef> {
             tokens: 5,
             role: if user { role::USER } else { role::ASSISTANT },
             flags: if user { entry_flags::TURN_START } else { 0 },
-            text_bytes: text.len() as u64,
+            text_bytes: u32::try_from(text.len()).expect("a short text"),
         };
         EntryRef { head, message: Arc::new(Message::text_of(role, text)) }
     };
