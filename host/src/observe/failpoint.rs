@@ -19,8 +19,8 @@
 //! `tests/src/failpoints.rs` does.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The variable that says what happens where.

@@ -72,6 +72,12 @@ impl Placement {
         Placement { isolation, bundled, reason }
     }
 
+    /// The placement of a library that was called while the last process ended without a cause.
+    pub(super) fn suspected(self) -> Placement {
+        let reason = "this time, since the last gateway process ended while it was called".to_owned();
+        Placement { isolation: Isolation::Process, reason, ..self }
+    }
+
     /// True for a worker.
     pub fn is_apart(&self) -> bool {
         self.isolation == Isolation::Process
@@ -86,7 +92,7 @@ impl std::fmt::Display for Placement {
 }
 
 /// True when a worker can serve a slot.
-pub fn workers() -> bool {
+pub(super) fn workers() -> bool {
     WORKERS
 }
 

@@ -47,7 +47,7 @@ mod tests;
 mod trust;
 
 pub use cause::{Cause, Stage};
-pub use isolation::{Placement, bundled_are, bundled_known, workers};
+pub use isolation::{Placement, bundled_are, bundled_known};
 pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration, Wanted};
 pub(crate) use load::{LoadRequest, QuietPort, bring_in};
 pub use manifest::{Door, Manifest, PanicMode, RESERVED_ENGINE};

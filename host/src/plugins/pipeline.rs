@@ -1,6 +1,7 @@
 //! The whole way: survey, select, and for each wanted library trust, stage, probe, load, layout, register.
 
 use super::cause::{Cause, Stage};
+use super::isolation::{Placement, workers};
 use super::load::{Kind, LoadRequest, MemoryRegistration, RegistrarPort, Registration, Wanted, bring_in};
 use super::report::{PluginReport, PluginState, StageFailure};
 use super::select::{EngineOutcome, Offer, OutcomeState, select};
@@ -98,6 +99,12 @@ fn rehearse(config: &Config, wanted: &[Wanted], verdicts: &Verdicts) -> Rehearsa
         wanted.extend(found.iter().flat_map(|item| item.report.engines()).map(Wanted::engine));
     }
     let mut items = survey(&config.plugins, &wanted);
+    let suspected = |id: &str| workers() && verdicts.to_workers().any(|plugin| plugin == id);
+    for report in items.iter_mut().map(|item| &mut item.report).filter(|report| report.placement.is_some()) {
+        if report.plugin_id.as_deref().is_some_and(suspected) {
+            report.placement = report.placement.take().map(Placement::suspected);
+        }
+    }
     let offers = select(&mut items, &wanted);
     let mut ready: Vec<Ready> = Vec::new();
     for (at, item) in items.iter_mut().enumerate() {

@@ -12,10 +12,10 @@ use super::lease::{Lease, LeaseRequest};
 use super::memory::MemorySlot;
 use super::registry::{Owners, RegisterError};
 use super::services::NoServices;
-use crate::config::{Config, Isolation, OnFailure};
+use crate::config::{Config, OnFailure};
 use crate::ledger::Verdicts;
 use crate::observe::broken;
-use crate::plugins::{self, PluginReport, RawFactory};
+use crate::plugins::{PluginReport, RawFactory};
 use engine_abi::wire::capability;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -74,11 +74,6 @@ impl Slot {
 
     /// The same with what the crash ledger holds against engines: some are out, and others are served from workers this time.
     pub fn judged(config: &Config, runtime: tokio::runtime::Handle, verdicts: Verdicts) -> Arc<Slot> {
-        let mut config = config.clone();
-        for plugin in verdicts.to_workers().filter(|_| plugins::workers()) {
-            config.plugins.entries.entry(plugin.to_owned()).or_default().isolation = Isolation::Process;
-        }
-        let config = &config;
         let slot = Arc::new_cyclic(|me| Slot {
             chain: chain(&config.plugins.slots.context_engine),
             agents: config
