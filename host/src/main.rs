@@ -1,4 +1,4 @@
-//! The program: the probe's child when it is started as one, else the command line.
+//! The program: the probe's child or a worker when it is started as one, else the command line.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -10,9 +10,15 @@ const BUNDLED: Option<&str> = option_env!("ENGINEROOM_BUNDLED");
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
     // First of all: the child runs a library that nobody has tried yet, and must start fast, alone, with nothing set up.
-    if args.next().is_some_and(|first| first == engineroom::worker::PROBE_ARGUMENT) {
+    let first = args.next();
+    if first.as_ref().is_some_and(|first| first == engineroom::worker::PROBE_ARGUMENT) {
         let args: Vec<OsString> = args.collect();
         let code = engineroom::worker::run_child(&args, &engineroom::slot::selftest);
+        return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+    }
+    if first.is_some_and(|first| first == engineroom::worker::WORKER_ARGUMENT) {
+        let args: Vec<OsString> = args.collect();
+        let code = engineroom::worker::run_worker(&args, engineroom::slot::worker_side());
         return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
     }
     engineroom::plugins::bundled_are(BUNDLED.unwrap_or_default());

@@ -29,5 +29,5 @@ pub use gateway::Gateway;
 pub use model::MockModel;
 pub use recorder::Calls;
 pub use setup::{Cli, Setup, library_name};
-pub use snapshot::snapshot;
+pub use snapshot::{render, snapshot};
 pub use thread::ThreadServer;

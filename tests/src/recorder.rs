@@ -22,7 +22,13 @@ impl Setup {
         let mut config = config.clone();
         config["log"] = json!(self.path().join(LOG));
         let bytes = std::fs::read(built().library("recorder")).expect("the fixture");
-        let lines = format!("[plugins.entries.recorder]\ngrants = {}\nconfig = {}\n", json!(grants), toml(&config));
+        // In a worker it may write where it is told to, and only there.
+        let lines = format!(
+            "[plugins.entries.recorder]\ngrants = {}\nconfig = {}\n[plugins.entries.recorder.limits]\nwrite = [{}]\n",
+            json!(grants),
+            toml(&config),
+            json!(self.path())
+        );
         self.file(&library_name("recorder"), &bytes).select("recorder").toml(&lines)
     }
 

@@ -28,7 +28,7 @@ pub fn snapshot(name: &str, lines: &[Value]) {
 }
 
 /// One call: the hook, then its parameters, a line each, in the order of their names.
-fn render(lines: &[Value]) -> String {
+pub fn render(lines: &[Value]) -> String {
     let mut names = Names::default();
     let mut last: HashMap<String, Value> = HashMap::new();
     let mut out = String::new();

@@ -7,9 +7,9 @@ use serde::Serialize;
 use std::sync::OnceLock;
 
 /// True when a slot can be served by a worker.
-const WORKERS: bool = false;
+const WORKERS: bool = true;
 /// True when `auto` makes use of that.
-const AUTO_IS_A_WORKER: bool = WORKERS;
+const AUTO_IS_A_WORKER: bool = false;
 
 /// SHA-256 of the libraries that came with this program.
 static BUNDLED: OnceLock<Vec<String>> = OnceLock::new();

@@ -49,7 +49,6 @@ pub struct Apart {
     /// The plugin that offers it.
     pub plugin_id: String,
     /// How its worker loads it; `wanted` there is this one alone.
-    #[allow(dead_code, reason = "for the slot that starts workers")]
     pub(crate) load: LoadRequest,
 }
 

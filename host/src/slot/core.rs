@@ -12,6 +12,7 @@ use super::instance::Instance;
 use super::instances::Instances;
 use super::latch::{Latch, Quarantine, now_ms};
 use super::pool::Pool;
+use super::remote::Remote;
 use super::stats::EngineStats;
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
@@ -74,19 +75,22 @@ impl Deadlines {
 }
 
 /// What makes instances.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum Factory {
     /// Of an engine.
     Engine(RawFactory),
     /// Of a memory provider, which is called, guarded and latched like an engine.
     Memory(RawMemoryFactory),
+    /// Of either, in a process of its own.
+    Worker(Arc<Remote>),
 }
 
 impl Factory {
-    pub(crate) const fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match self {
             Factory::Engine(_) => Kind::Engine,
             Factory::Memory(_) => Kind::Memory,
+            Factory::Worker(remote) => remote.kind(),
         }
     }
 }
@@ -155,9 +159,11 @@ impl EngineCore {
                 Kind::Engine => registered.id.clone(),
                 Kind::Memory => format!("memory:{}", registered.id),
             },
-            watched: match registered.factory {
+            watched: match &registered.factory {
                 // As trusted as the gateway itself.
                 _ if registered.core => Watched::NOBODY,
+                // Its crash is told by the end of its process, and is not the gateway's.
+                Factory::Worker(_) => Watched::NOBODY,
                 Factory::Engine(_) => Watched::new(Sort::Engine, &registered.id, &registered.owner),
                 Factory::Memory(_) => Watched::new(Sort::Memory, &registered.id, &registered.owner),
             },
@@ -223,11 +229,38 @@ impl EngineCore {
 
     /// Its private folder for one agent.
     pub(crate) fn state_dir(&self, agent: &str) -> PathBuf {
-        let kind = match self.kind() {
-            Kind::Engine => "engines",
-            Kind::Memory => "memory",
+        state_root(&self.state_dir, self.kind(), &self.id).join(folder_name(agent))
+    }
+
+    /// The worker that serves it, where one does.
+    pub(crate) fn remote(&self) -> Option<&Arc<Remote>> {
+        match &self.factory {
+            Factory::Worker(remote) => Some(remote),
+            Factory::Engine(_) | Factory::Memory(_) => None,
+        }
+    }
+
+    /// The process that served it is gone. Final, whatever hook it was, and a look or not.
+    pub(crate) fn crashed(&self, hook: Hook, reason: String) -> HookFailure {
+        if self.closing.load(Ordering::Acquire) {
+            return self.not_made(hook, FailureKind::Busy, "the gateway is stopping");
+        }
+        // Ended because of an earlier failure: that one is the cause.
+        if let Some(failure) = self.out(hook) {
+            return failure;
+        }
+        self.stats.failed(hook, FailureKind::Crashed);
+        let failure = HookFailure {
+            engine: self.id.clone(),
+            hook,
+            kind: FailureKind::Crashed,
+            reason,
+            causes: Vec::new(),
+            code: DegradedCode::EngineCrashed,
+            quarantined: true,
         };
-        self.state_dir.join(kind).join(folder_name(&self.id)).join(folder_name(agent))
+        self.latch(&failure, hook.name(), Limits::default());
+        failure
     }
 
     /// The agent's folder, where there is one.
@@ -352,6 +385,10 @@ impl EngineCore {
                 Kind::Engine => (self.successor)(&self.id),
             },
         });
+        // What is out is not called any more, so nobody would notice what its process does.
+        if let Some(remote) = self.remote() {
+            remote.end(&format!("it is out: {}", failure.reason));
+        }
     }
 
     /// The waiting side has given up the running call: counted, latched, and its thread replaced.
@@ -369,7 +406,8 @@ impl EngineCore {
 
     /// Why it may not be called although it is not out: too many threads never came back from it, or from all engines.
     pub(crate) fn spent(&self) -> Option<String> {
-        if self.inline {
+        // The threads of a worker's calls come back with its end.
+        if self.inline || self.remote().is_some() {
             return None;
         }
         let own = || {
@@ -399,6 +437,7 @@ impl std::fmt::Debug for EngineCore {
 /// The degraded code of a failure.
 fn code_of(hook: Hook, kind: FailureKind) -> DegradedCode {
     match (hook, kind) {
+        (_, FailureKind::Crashed) => DegradedCode::EngineCrashed,
         // Both are stages of the way of a library.
         (Hook::Factory | Hook::Info, _) => DegradedCode::EngineRefused,
         (_, FailureKind::Deadline) => DegradedCode::Deadline,
@@ -406,6 +445,15 @@ fn code_of(hook: Hook, kind: FailureKind) -> DegradedCode {
         (_, FailureKind::Service) => DegradedCode::ServiceError,
         _ => DegradedCode::EngineQuarantined,
     }
+}
+
+/// The folder of an engine's or memory provider's state, for all agents.
+pub(crate) fn state_root(state_dir: &Path, kind: Kind, id: &str) -> PathBuf {
+    let kind = match kind {
+        Kind::Engine => "engines",
+        Kind::Memory => "memory",
+    };
+    state_dir.join(kind).join(folder_name(id))
 }
 
 /// A name that is safe as one folder's: other bytes than letters, digits, `-` and `_` are written as `%XX`.

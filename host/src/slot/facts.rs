@@ -2,7 +2,7 @@
 
 use crate::transcript::{EntryId, Message};
 use engine_abi::wire;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -45,7 +45,7 @@ impl CancelFlag {
 }
 
 /// The session of a segment, and what the host tells about its run.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SessionFacts {
     /// Id of the session; a throw-away id in an ephemeral turn.
     pub session_id: String,
@@ -74,7 +74,7 @@ pub struct SessionFacts {
 }
 
 /// `runtimeSettings`, schema version 1. The host's name and version number are filled in by the slot.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct RuntimeSettings {
     /// A code from [`wire::runtime_mode`].
     pub mode: u32,
@@ -109,7 +109,7 @@ pub struct RuntimeSettings {
 }
 
 /// `promptCache`. Numbers are tokens.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PromptCacheFacts {
     /// A code from [`wire::cache_retention`].
     pub retention: u32,
@@ -147,7 +147,7 @@ pub struct EntryRef {
 }
 
 /// A fixed place in the transcript.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Anchor {
     /// Entry.
     pub entry_id: EntryId,
@@ -164,7 +164,7 @@ pub struct Anchor {
 }
 
 /// What `bootstrap` gave. An engine without the hook gives the default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootstrapOutput {
     /// True when the engine took up the session.
     pub bootstrapped: bool,
@@ -175,7 +175,7 @@ pub struct BootstrapOutput {
 }
 
 /// What `maintain` or a rewrite gave. An engine without the hook gives the default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MaintainOutput {
     /// True when something changed.
     pub changed: bool,
@@ -259,9 +259,10 @@ pub enum Item {
 }
 
 /// What `assemble` gave; checked.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct AssembleOutput {
     /// The prompt.
+    #[serde(skip)]
     pub items: Vec<Item>,
     /// The engine's own estimate.
     pub estimated_tokens: u64,
@@ -276,7 +277,7 @@ pub struct AssembleOutput {
 }
 
 /// `promptAuthority`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptAuthority {
     /// What was assembled is what counts.
@@ -287,7 +288,7 @@ pub enum PromptAuthority {
 }
 
 /// `contextProjection`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ContextProjection {
     /// True for `thread_bootstrap`, false for `per_turn`.
     pub thread_bootstrap: bool,
@@ -325,7 +326,7 @@ pub struct CompactArgs {
 }
 
 /// What `compact` or the delegated compaction gave; checked.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactOutput {
     /// True when the call did what it could.
     pub ok: bool,
@@ -350,7 +351,7 @@ pub struct CompactOutput {
 }
 
 /// Where a successor session lives.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SuccessorTarget {
     /// Agent.
     pub agent_id: Option<String>,
@@ -365,7 +366,7 @@ pub struct SuccessorTarget {
 }
 
 /// Input of `prepareSubagentSpawn`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SubagentSpawn {
     /// Key of the parent session.
     pub parent_session_key: String,
@@ -393,7 +394,7 @@ pub struct Tool {
 }
 
 /// Result of `callTool`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolOutput {
     /// Text for the model.
     pub text: String,

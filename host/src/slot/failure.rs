@@ -162,6 +162,8 @@ pub enum FailureKind {
     Busy,
     /// The call was not made: the engine does not have this hook. Not the engine's fault.
     Unsupported,
+    /// The process that served the engine is gone.
+    Crashed,
 }
 
 /// A call that failed, or was not made.
@@ -196,6 +198,7 @@ impl Diagnostic for HookFailure {
             FailureKind::Quarantined => "CE316",
             FailureKind::Busy => "CE317",
             FailureKind::Unsupported => "CE318",
+            FailureKind::Crashed => "CE319",
         }
     }
 

@@ -12,6 +12,7 @@ use super::engine::EngineInfo;
 use super::facts::SessionFacts;
 use super::failure::{FailureKind, HookFailure};
 use super::hook::Hook;
+use super::remote::RemoteInstance;
 use crate::observe::broken;
 use crate::plugins::{Kind, RawFactory, RawMemoryFactory};
 use crate::sync::{AtomicBool, AtomicUsize};
@@ -43,6 +44,8 @@ pub(crate) struct Instance {
 pub(crate) enum Backend {
     /// In this process.
     Local(Local),
+    /// In a worker.
+    Remote(RemoteInstance),
 }
 
 impl Backend {
@@ -50,13 +53,14 @@ impl Backend {
     fn has(&self, hook: Hook) -> bool {
         match self {
             Backend::Local(local) => local.has(hook),
+            Backend::Remote(remote) => remote.has(hook),
         }
     }
 
     /// Makes one call on this thread.
     pub(crate) fn invoke(
         &self,
-        _frame: &Frame,
+        frame: &Frame,
         call: &CallV1,
         facts: &SessionFacts,
         params: u32,
@@ -64,6 +68,7 @@ impl Backend {
     ) -> Outcome {
         match self {
             Backend::Local(local) => Outcome::Returned(local.invoke(call, facts, params, input)),
+            Backend::Remote(remote) => remote.invoke(frame, facts, params, input),
         }
     }
 }
@@ -201,19 +206,35 @@ fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame)
     let (agent_dir, state) = (core.agent_dir(&key.agent).map(|dir| path(&dir)), path(state_dir));
     let workspace = key.workspace.as_deref().filter(|_| !broken("8.1")).map(path);
     let params = lend::has_params(Hook::Factory);
-    let setup = Setup { hook: Hook::Factory, params, session: session(key), view: None, limits: Limits::default() };
+    let session = session(key);
+    let setup = Setup {
+        hook: Hook::Factory,
+        params,
+        session: Arc::clone(&session),
+        view: None,
+        limits: Limits::default(),
+    };
     let order = Order { agent_dir: agent_dir.as_deref(), workspace_dir: workspace.as_deref(), state_dir: &state };
     let mut made = Err("the factory was not called".to_owned());
     let returned = guarded(frame, setup, |call| {
-        let (status, backend) = call_factory(core, call, &order);
+        let (outcome, backend) = match &core.factory {
+            Factory::Worker(remote) => {
+                let (outcome, instance) = remote.create(frame, &session, params, &order);
+                (outcome, instance.map(Backend::Remote))
+            }
+            Factory::Engine(_) | Factory::Memory(_) => {
+                let (status, local) = call_factory(core, call, &order);
+                (Outcome::Returned(status), local.map(Backend::Local))
+            }
+        };
         made = backend;
-        Outcome::Returned(status)
+        outcome
     })?;
     if returned.is_none() {
         let reason = "the factory says that it is not implemented".to_owned();
         return Err(core.failed(Hook::Factory, FailureKind::Error, reason, Vec::new()));
     }
-    made.map(Backend::Local).map_err(|bad| core.failed(Hook::Factory, FailureKind::InvalidResult, bad, Vec::new()))
+    made.map_err(|bad| core.failed(Hook::Factory, FailureKind::InvalidResult, bad, Vec::new()))
 }
 
 /// What a factory is told of the instance, beside the engine's id and configuration.
@@ -239,17 +260,18 @@ pub(crate) fn call_factory(core: &EngineCore, call: &CallV1, order: &Order<'_>) 
     };
     // The library may hold on to these only until its factory returns, and this thread waits for that however long it takes.
     let (engine_out, memory_out) = (&raw mut engine, &raw mut memory);
-    let status = match core.factory {
+    let status = match &core.factory {
         Factory::Engine(RawFactory(factory)) => (factory.create)(factory.tag, &raw const context, engine_out),
         Factory::Memory(RawMemoryFactory(factory)) => (factory.create)(factory.tag, &raw const context, memory_out),
+        Factory::Worker(_) => return (status::UNSUPPORTED, Err("a worker's factory is not in this process".into())),
     };
     if status != status::OK {
         return (status, Err("the factory made nothing".into()));
     }
     // SAFETY: a factory that returned OK wrote a table that lives as long as the library; null and misaligned are refused.
     let tables = unsafe {
-        match core.factory {
-            Factory::Engine(_) => receive::one(engine.table, "the engine's table").map(|table| (*table, None)),
+        match &core.factory {
+            Factory::Engine(_) | Factory::Worker(_) => receive::one(engine.table, "the engine's table").map(|table| (*table, None)),
             Factory::Memory(_) => receive::one(memory.table, "the provider's table").map(|provider| {
                 (EngineV1 { info: provider.info, dispose: provider.dispose, ..NO_HOOKS }, Some(*provider))
             }),

@@ -13,6 +13,7 @@ use super::failure::{DegradedCode, HookFailure};
 use super::hook::Hook;
 use super::instance::InstanceKey;
 use super::latch::{Quarantine, announce};
+use super::remote::WorkerStatus;
 use super::segment::{Segment, SegmentContext};
 use super::services::{HostServices, MemoryHit, MemoryPromptArgs};
 use super::slot::{Known, MAIN_AGENT, Slot};
@@ -113,7 +114,7 @@ impl MemorySlot {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Known>> {
+    pub(crate) fn known_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Known>> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -345,6 +346,9 @@ pub struct ProviderStatus {
     pub library: Option<LibraryStatus>,
     /// Instances.
     pub instances: usize,
+    /// Its worker, when a process of its own serves it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerStatus>,
     /// Threads that may take its work.
     pub threads: usize,
     /// Calls that were abandoned.
@@ -414,6 +418,7 @@ fn provider(id: &str, known: &Known, reports: &[PluginReport], verdicts: &Verdic
         crash: status.crash,
         warnings: status.warnings,
         instances: status.instances,
+        worker: status.worker,
         threads: status.threads,
         abandoned: status.abandoned,
         abandoned_live: status.abandoned_live,

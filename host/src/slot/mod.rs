@@ -14,6 +14,7 @@
 //! - `core`, `instance`, `instances`, `pool`, `latch`, `stats`: one registered engine. `abandoned`: threads that never came back, of all.
 //! - `memory`: the memory slot: its providers are called, guarded and latched like engines.
 //! - `handoff`, `segment`, `call/`: one call, its border and its clock. All `unsafe` of the room is in `call/` and `instance`.
+//! - `remote/`: the same call in a worker process, and what runs there.
 //! - `check`: what a result must keep to. `selftest`: the same calls in the disposable child.
 
 mod abandoned;
@@ -35,6 +36,7 @@ mod lease;
 mod memory;
 mod pool;
 mod registry;
+mod remote;
 mod segment;
 mod selftest;
 mod services;
@@ -58,6 +60,7 @@ pub use latch::Quarantine;
 pub use lease::*;
 pub use memory::{MemoryChoice, MemoryOut, MemoryRef, MemorySlotStatus, MemoryValue, ProviderStatus};
 pub use registry::RegisterError;
+pub use remote::{WorkerStatus, worker_side};
 pub use segment::{Background, Segment, SegmentContext};
 pub use selftest::selftest;
 pub use services::*;

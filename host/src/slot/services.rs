@@ -4,6 +4,7 @@ use super::facts::{CancelFlag, CompactArgs, CompactOutput, EntryRef, MaintainOut
 use super::hook::Hook;
 use crate::transcript::{EngineOp, EntryId, Message};
 use engine_abi::wire::status;
+use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
 /// Where a service call comes from, and how long it may take.
@@ -33,7 +34,7 @@ impl CallScope<'_> {
 }
 
 /// Why a service call failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceStatus {
     /// It failed.
     Failed,
@@ -80,7 +81,7 @@ impl ServiceStatus {
 }
 
 /// A failed service call. The engine gets the status and, on demand, the message with a token that marks it as the host's.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ServiceError {
     /// What kind.
@@ -102,7 +103,7 @@ impl ServiceError {
 }
 
 /// Result of a token count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenCount {
     /// Tokens.
     pub tokens: u64,
@@ -111,9 +112,10 @@ pub struct TokenCount {
 }
 
 /// Parameters of `llm.complete`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LlmRequest {
     /// Messages; roles user and assistant.
+    #[serde(with = "super::remote::lean::messages")]
     pub messages: Vec<Message>,
     /// `systemPrompt`.
     pub system_prompt: Option<String>,
@@ -132,7 +134,7 @@ pub struct LlmRequest {
 }
 
 /// Result of `llm.complete`.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct LlmResponse {
     /// `text`.
     pub text: String,
@@ -161,7 +163,7 @@ pub struct LlmResponse {
 }
 
 /// Request for a page of the transcript. Limits are checked and filled in by the slot.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CursorRequest {
     /// Another session of the same agent; `None` for the session of the call. Only with the grant `sessions`.
     pub session_key: Option<String>,
@@ -174,7 +176,7 @@ pub struct CursorRequest {
 }
 
 /// A page of the transcript.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct CursorPage {
     /// A code from [`engine_abi::wire::cursor_outcome`].
     pub outcome: u32,
@@ -185,6 +187,7 @@ pub struct CursorPage {
     /// Where the next page starts.
     pub cursor: Option<String>,
     /// The entries, oldest first.
+    #[serde(with = "super::remote::lean::refs")]
     pub entries: Vec<EntryRef>,
     /// Size of the page in bytes.
     pub serialized_bytes: u64,
@@ -193,16 +196,17 @@ pub struct CursorPage {
 }
 
 /// One replacement of `rewriteTranscriptEntries`.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Replacement {
     /// Entry to replace.
     pub entry_id: EntryId,
     /// What replaces it; the role stays.
+    #[serde(with = "super::remote::lean::message")]
     pub message: Message,
 }
 
 /// Arguments of `buildMemorySystemPromptAddition`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryPromptArgs {
     /// Names of the tools that the model will be offered.
     pub available_tools: Vec<String>,
@@ -213,7 +217,7 @@ pub struct MemoryPromptArgs {
 }
 
 /// One hit of a memory search.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MemoryHit {
     /// Id.
     pub id: String,
@@ -229,7 +233,7 @@ pub struct MemoryHit {
 pub type StorePairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// One operation of an engine's atomic batch with its scope.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreOp {
     /// True for the engine's own scope, false for the session's.
     pub engine_scope: bool,

@@ -172,11 +172,15 @@ impl Slot {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner).claim(id, owner)
     }
 
+    /// True when some model can be asked. Some agent's is enough: a call for another agent's session is refused when it is made.
+    pub(crate) fn offers_llm(&self) -> bool {
+        let hosts = std::iter::once(&self.host).chain(self.agent_hosts.values());
+        hosts.fold(0, |all, host| all | host.capabilities) & capability::RUNTIME_LLM_COMPLETE != 0
+    }
+
     /// The host's table of an owner; the same for all its engines.
     pub(crate) fn host_table(&self, owner: &str, grants: &[String]) -> HostTable {
-        // Offered when some agent's model can; a call for another agent's session is refused when it is made.
-        let hosts = std::iter::once(&self.host).chain(self.agent_hosts.values());
-        let llm = hosts.fold(0, |all, host| all | host.capabilities) & capability::RUNTIME_LLM_COMPLETE != 0;
+        let llm = self.offers_llm();
         let mut tables: MutexGuard<'_, _> = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         *tables.entry(owner.to_owned()).or_insert_with(|| HostTable::leak(owner, grants, llm))
     }

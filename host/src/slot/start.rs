@@ -1,22 +1,30 @@
 //! Start and stop: the listed libraries are loaded, first instances made; at the end every instance is disposed.
 
 use super::call::host_table::log_line;
-use super::core::EngineCore;
+use super::core::{EngineCore, Factory, state_root};
 use super::engine::EngineRef;
 use super::facts::SessionFacts;
 use super::failure::DegradedCode;
 use super::handoff;
 use super::instance::InstanceKey;
 use super::latch::{Quarantine, announce, now_ms};
+use super::remote;
 use super::segment::SegmentContext;
 use super::services::HostServices;
 use super::slot::{Known, LEGACY, MAIN_AGENT, Slot};
 use crate::observe::broken;
-use crate::plugins::{self, Cause, EngineOutcome, Kind, OutcomeState, RegistrarPort, Registration, Wanted};
+use crate::plugins::{
+    self, Apart, Cause, EngineOutcome, Kind, OutcomeState, RegistrarPort, Registration, StageFailure, Wanted,
+};
 use engine_abi::wire::HostV1;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
+
+/// How long the start of a process may take, beside the steps of loading.
+const WORKER_START: Duration = Duration::from_secs(10);
+/// How long a worker that was asked to end may take at least.
+const WORKER_STOP: Duration = Duration::from_millis(500);
 
 /// The slot as a registering library meets it.
 struct Registrar(Weak<Slot>);
@@ -62,7 +70,13 @@ impl Slot {
             self.take_memory(registration);
         }
         *self.reports.write().unwrap_or_else(PoisonError::into_inner) = loaded.reports;
-        for outcome in loaded.engines {
+        let mut failed = self.start_workers(loaded.apart);
+        for mut outcome in loaded.engines {
+            let own = failed.iter().position(|(wanted, _)| wanted.kind == outcome.kind && wanted.id == outcome.engine_id);
+            if let Some(at) = own {
+                outcome.failure = Some(failed.swap_remove(at).1);
+                outcome.state = OutcomeState::Refused;
+            }
             match outcome.kind {
                 Kind::Engine => self.settle(outcome),
                 Kind::Memory => self.settle_memory(outcome),
@@ -78,6 +92,52 @@ impl Slot {
                 scope.spawn(move || self.make_memory(agent, Arc::clone(services)));
             }
         });
+    }
+
+    /// Starts the workers, all at once, and registers what each of them serves. Gives what failed.
+    fn start_workers(&self, apart: Vec<Apart>) -> Vec<(Wanted, StageFailure)> {
+        std::thread::scope(|scope| {
+            let starting: Vec<_> = apart
+                .into_iter()
+                .map(|one| {
+                    let wanted = one.wanted.clone();
+                    (wanted, scope.spawn(move || self.start_worker(one)))
+                })
+                .collect();
+            let lost = || Err(StageFailure::new(Cause::WorkerStart, "the thread that started the worker failed"));
+            starting
+                .into_iter()
+                .filter_map(|(wanted, thread)| Some((wanted, thread.join().unwrap_or_else(|_| lost()).err()?)))
+                .collect()
+        })
+    }
+
+    fn start_worker(&self, one: Apart) -> Result<(), StageFailure> {
+        let Apart { wanted, plugin_id: plugin, load } = one;
+        let Wanted { kind, id } = &wanted;
+        let claimed = match kind {
+            Kind::Engine => self.claim(id, &plugin).map_err(|error| error.to_string()),
+            Kind::Memory => self.memory.claim(id, &plugin),
+        };
+        claimed.map_err(|why| StageFailure::new(Cause::ForeignId, why))?;
+        let grants = self.grants_of(&plugin);
+        let config_json = load.config_json.to_string();
+        let remote = remote::start(remote::Start {
+            // Three steps of loading, each with its own deadline, and the start of a process.
+            deadline: Duration::from_millis(load.deadline_ms.saturating_mul(3)) + WORKER_START,
+            state_root: state_root(&self.config.gateway.state_dir, *kind, id),
+            grants: grants.clone(),
+            llm: self.offers_llm(),
+            subject: wanted.clone(),
+            load,
+        })?;
+        let core = self.core_of(&plugin, id, Factory::Worker(Arc::clone(&remote)), &config_json, &grants, false);
+        remote.watch(&core);
+        match kind {
+            Kind::Engine => self.known_mut().entry(id.clone()).or_insert(Known::Engine(core)),
+            Kind::Memory => self.memory.known_mut().entry(id.clone()).or_insert(Known::Engine(core)),
+        };
+        Ok(())
     }
 
     fn take(&self, registration: &Registration) {
@@ -175,6 +235,12 @@ impl Slot {
         while engines.iter().any(|core| !core.instances.quiet()) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
+        let until = until.max(Instant::now() + WORKER_STOP);
+        std::thread::scope(|scope| {
+            for remote in engines.iter().filter_map(|core| core.remote()) {
+                scope.spawn(move || remote.stop(until));
+            }
+        });
         self.abandoned() == 0
     }
 

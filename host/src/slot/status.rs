@@ -9,6 +9,7 @@ use super::host::ExecutionHost;
 use super::latch::Quarantine;
 use super::lease::{Degraded, LeaseRequest};
 use super::memory::MemorySlotStatus;
+use super::remote::WorkerStatus;
 use super::slot::{CORE, Known, MAIN_AGENT, Slot};
 use super::stats::{EstimateStatus, HookStatus};
 use crate::ledger::{Crash, Previous, Sort, Verdicts};
@@ -128,6 +129,9 @@ pub struct EngineStatus {
     pub warnings: Vec<String>,
     /// Library, when it comes from one.
     pub library: Option<LibraryStatus>,
+    /// Its worker, when a process of its own serves it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerStatus>,
     /// Instances.
     pub instances: usize,
     /// Instances that were disposed to make room for those of other agents.
@@ -283,6 +287,7 @@ pub(super) fn blank(id: &str, owner: &str, state: EngineState) -> EngineStatus {
         crash: None,
         warnings: Vec::new(),
         library: None,
+        worker: None,
         instances: 0,
         instances_disposed: 0,
         threads: 0,
@@ -337,6 +342,7 @@ pub(super) fn of_engine(core: &Arc<EngineCore>) -> EngineStatus {
         info,
         quarantine,
         warnings,
+        worker: core.remote().map(|remote| remote.status()),
         instances_disposed: core.instances.disposed.load(Relaxed),
         instances: core.instances.all().len(),
         threads: core.pool.threads(),

@@ -143,7 +143,7 @@ pub struct TurnRecord {
 }
 
 /// One operation of an atomic batch of an engine's store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum EngineOp {
     /// Set.
     Put(Vec<u8>, Vec<u8>),

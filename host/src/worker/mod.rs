@@ -44,9 +44,8 @@ mod wire;
 mod worker_tests;
 
 pub use child::{SelfTest, Subject, run_child};
-pub(crate) use death::Death;
 pub use frame::{CONTROL_MAX, FRAME_MAX, FrameError, decode};
-pub(crate) use lane::{LANES_MAX, LaneGuard};
+pub(crate) use lane::LaneGuard;
 pub use parent::{ProbeCommand, use_command, use_worker_command};
 pub(crate) use parent::{ProbeOutcome, probe};
 pub(crate) use protocol::ProbeRequest;

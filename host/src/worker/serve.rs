@@ -28,9 +28,9 @@ const TELL_WAIT: Duration = Duration::from_secs(1);
 
 /// What serves the calls in a worker; the slot's, which alone knows how an engine is called.
 pub trait Serve: Sync {
-    /// What the library registers with. The teller may be kept.
-    fn port(&self, teller: &Teller) -> Arc<dyn RegistrarPort> {
-        let _ = teller;
+    /// What the library registers with; `setup` is what the gateway's side sent along. The teller may be kept.
+    fn port(&self, setup: &str, teller: &Teller) -> Arc<dyn RegistrarPort> {
+        let _ = (setup, teller);
         Arc::new(QuietPort)
     }
 
@@ -42,7 +42,7 @@ pub trait Serve: Sync {
 
     /// Answers one request: whatever is said back and forth on the lane until the reply is sent. Runs on the lane's own
     /// thread, which never ends.
-    fn serve(&self, lane: &ChildLane, frame: &[u8]);
+    fn serve(&self, lane: &'static ChildLane, frame: &[u8]);
 
     /// A call, or [`EVERY_CALL`], is to come to its end. Runs on the control thread: must not block.
     fn cancel(&self, call: u64);
@@ -222,7 +222,7 @@ fn open(request: &WorkerRequest, teller: &Teller, serve: &'static dyn Serve) -> 
     let progress = |stage: Stage, hook: &str| {
         teller.tell(&ToGateway::At { stage: stage.as_str().into(), hook: hook.into() });
     };
-    let port = serve.port(teller);
+    let port = serve.port(&request.setup, teller);
     let loaded = bring_in(&request.load, &port, &|stage| progress(stage, ""));
     for text in loaded.notes {
         teller.tell(&ToGateway::Note(text));
@@ -269,10 +269,12 @@ fn serve_lane(number: u32, end: OwnedFd, serve: &'static dyn Serve) {
     let lane = ChildLane::new(number, end);
     // Where there is no thread, the end is closed, and the gateway's call fails.
     let started = std::thread::Builder::new().name(format!("lane-{number}")).stack_size(STACK).spawn(move || {
+        // Never freed, like its thread: a thread of the library's own may hold on to it.
+        let lane: &'static ChildLane = Box::leak(Box::new(lane));
         let mut frame = Vec::new();
         while lane.receive(&mut frame).is_ok() {
             // The slot's own part; what the engine does never unwinds into it.
-            if catch_unwind(AssertUnwindSafe(|| serve.serve(&lane, &frame))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| serve.serve(lane, &frame))).is_err() {
                 lane.wire().shut();
                 break;
             }

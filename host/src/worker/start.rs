@@ -383,7 +383,7 @@ impl Shared {
         let callbacks = std::mem::take(&mut life.callbacks);
         drop(life);
         self.bell.notify_all();
-        tracing::debug!(engine = %self.subject, pid = self.pid, reason = %death.reason(None), "a worker ended");
+        tracing::debug!(engine = %self.subject, pid = death.pid, lived = ?death.lived, reason = %death.reason(None), "a worker ended");
         for tell in callbacks {
             tell(&death);
         }

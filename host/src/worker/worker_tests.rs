@@ -1,5 +1,7 @@
 //! Workers that serve, fail to open, die, hang, and are ended.
 
+use super::death::Death;
+use super::lane::LANES_MAX;
 use super::*;
 use crate::config::LimitsConfig;
 use crate::plugins::fixture::{Bench, Fixture};
@@ -45,7 +47,7 @@ impl Serve for Words {
         }
     }
 
-    fn serve(&self, lane: &ChildLane, frame: &[u8]) {
+    fn serve(&self, lane: &'static ChildLane, frame: &[u8]) {
         let text = String::from_utf8_lossy(frame).into_owned();
         let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
         match word {

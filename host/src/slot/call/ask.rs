@@ -10,6 +10,7 @@ use crate::slot::hook::Hook;
 use crate::slot::services::*;
 use crate::transcript::{EngineOp, Message, Role};
 use engine_abi::wire::{host_params, service};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -45,7 +46,7 @@ pub(crate) enum Deed {
 }
 
 /// One service call with its arguments; texts and keys are borrowed where the service borrows them as well.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request<'a> {
     CountTokens { text: &'a str },
     Complete(LlmRequest),
@@ -62,7 +63,7 @@ pub(crate) enum Request<'a> {
 }
 
 /// What an engine says of a compaction that it delegates. The history is the host's own and never the engine's to say.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Delegated {
     pub(crate) force: bool,
     pub(crate) target: u32,
@@ -76,7 +77,7 @@ pub(crate) struct Delegated {
 }
 
 /// What a service gave.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Tokens(TokenCount),
     Completed(Box<LlmResponse>),

@@ -305,6 +305,12 @@ impl Frame {
         }
     }
 
+    /// Tells the running call to stop, as its deadline would.
+    pub(crate) fn tell_to_stop(&self) {
+        self.cancel.cancel();
+        self.signalled.store(self.armed.load(Ordering::Acquire), Ordering::Release);
+    }
+
     /// True when the running call should stop: its deadline has passed, or the caller has cancelled.
     pub(crate) fn stop(&self) -> bool {
         let armed = self.armed.load(Ordering::Acquire);

@@ -55,6 +55,60 @@ pub(crate) type Returned = Option<Sink>;
 pub(crate) enum Outcome {
     /// With the engine's status.
     Returned(u32),
+    /// Not at all: the process that it ran in is gone.
+    Lost(Lost),
+    /// It was not made, by no fault of the engine.
+    NotMade(String),
+}
+
+/// How a process was lost.
+pub(crate) struct Lost {
+    pub(crate) reason: String,
+}
+
+/// A call that was made.
+pub(crate) struct Made {
+    pub(crate) outcome: Outcome,
+    pub(crate) sink: Sink,
+    /// Tokens of the service errors of the call.
+    pub(crate) tokens: Vec<u64>,
+    pub(crate) ended: Instant,
+    /// The deadline as it stood at the end; `None` when everyone had given up on the call.
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// Makes one call on this thread, unjudged. `None` when the frame takes no call any more.
+pub(crate) fn unjudged(
+    frame: &Frame,
+    setup: Setup,
+    (began, deadline): (Instant, Instant),
+    invoke: impl FnOnce(&CallV1) -> Outcome,
+) -> Option<Made> {
+    let hook = setup.hook;
+    {
+        let mut state = frame.state();
+        state.hook = hook;
+        state.params = setup.params;
+        state.session = setup.session;
+        state.view = setup.view;
+        state.sink = Sink::default();
+    }
+    if !frame.arm(hook, began, deadline) {
+        return None;
+    }
+    let call = border::call(frame, frame.core.host.pointer());
+    let outcome = frame.enter(|| {
+        let _running = ledger::enter(frame.core.watched, Place::hook(hook.index()));
+        invoke(&call)
+    });
+    let ended = Instant::now();
+    let deadline = frame.disarm();
+    let (sink, tokens) = {
+        let mut state = frame.state();
+        (std::mem::take(&mut state.sink), std::mem::take(&mut state.tokens))
+    };
+    frame.clear();
+    Some(Made { outcome, sink, tokens, ended, deadline })
 }
 
 /// Makes one call on this thread. `invoke` gets the wire's call.
@@ -64,7 +118,7 @@ pub(crate) fn guarded(
     invoke: impl FnOnce(&CallV1) -> Outcome,
 ) -> Result<Returned, HookFailure> {
     let core: &EngineCore = &frame.core;
-    let hook = setup.hook;
+    let (hook, limits) = (setup.hook, setup.limits);
     if let Some(failure) = core.out(hook) {
         return Err(failure);
     }
@@ -72,40 +126,29 @@ pub(crate) fn guarded(
         return Err(core.not_made(hook, FailureKind::Cancelled, "the caller had cancelled before the call"));
     }
     let started = Instant::now();
-    let limit = setup.limits.of(core, hook);
-    let deadline = started + limit;
-    {
-        let mut state = frame.state();
-        state.hook = hook;
-        state.params = setup.params;
-        state.session = setup.session;
-        state.view = setup.view;
-        state.sink = Sink::default();
-    }
-    if !frame.arm(hook, started, deadline) {
-        return Err(core.not_made(hook, FailureKind::Deadline, "an earlier call of the segment was given up"));
-    }
-    let call = border::call(frame, core.host.pointer());
-    let begun = frame.trace.begin(&core.id, hook);
-    let Outcome::Returned(status) = frame.enter(|| {
-        let _running = ledger::enter(core.watched, Place::hook(hook.index()));
-        invoke(&call)
+    let mut begun = None;
+    let made = unjudged(frame, setup, (started, started + limits.of(core, hook)), |call| {
+        begun = Some(frame.trace.begin(&core.id, hook));
+        invoke(call)
     });
-    let ended = Instant::now();
-    let armed = frame.disarm();
-    let (sink, tokens) = {
-        let mut state = frame.state();
-        (std::mem::take(&mut state.sink), std::mem::take(&mut state.tokens))
+    let (Some(made), Some(begun)) = (made, begun) else {
+        return Err(core.not_made(hook, FailureKind::Deadline, "an earlier call of the segment was given up"));
     };
-    frame.clear();
-    let Some(deadline) = armed else {
+    let Some(deadline) = made.deadline else {
         // The waiting side has counted and latched it; nobody waits for this value any more.
         return Err(core.not_made(hook, FailureKind::Deadline, "the call was given up"));
     };
-    core.stats.returned(hook, ended - started);
-    let judged =
-        judge(frame, hook, status, sink, &tokens, (ended >= deadline).then(|| (deadline - started, setup.limits)));
-    frame.trace.end(begun, ended - started, judged.as_ref().err().map(|failure| failure.kind));
+    let took = made.ended - started;
+    let judged = match made.outcome {
+        Outcome::Returned(status) => {
+            core.stats.returned(hook, took);
+            let late = (made.ended >= deadline).then(|| (deadline - started, limits));
+            judge(frame, hook, status, made.sink, &made.tokens, late)
+        }
+        Outcome::Lost(lost) => Err(core.crashed(hook, lost.reason)),
+        Outcome::NotMade(reason) => Err(core.not_made(hook, FailureKind::Busy, &reason)),
+    };
+    frame.trace.end(begun, took, judged.as_ref().err().map(|failure| failure.kind));
     judged
 }
 

@@ -5,7 +5,7 @@ use super::border::{frame, guard};
 use super::{receive, service_tables};
 use engine_abi::wire::*;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Grant that opens the agent's other sessions.
 pub(crate) const GRANT_SESSIONS: &str = "sessions";
@@ -83,8 +83,21 @@ extern "C" fn log(host: *const HostV1, pointer: *const FrameV1, level: u32, targ
     });
 }
 
+/// Takes lines of engines in the place of this process's log: in a worker, which has none.
+pub(crate) type Elsewhere = Box<dyn Fn(&str, &str, u32, &str, &str) + Send + Sync>;
+
+static ELSEWHERE: OnceLock<Elsewhere> = OnceLock::new();
+
+/// Has the lines of engines taken elsewhere, for good: engine, hook, level, target, message.
+pub(crate) fn log_elsewhere(take: Elsewhere) {
+    let _ = ELSEWHERE.set(take);
+}
+
 /// One line of an engine in the host's log.
 pub(crate) fn log_line(owner: &str, engine: &str, hook: &str, level: u32, target: &str, message: &str) {
+    if let Some(take) = ELSEWHERE.get() {
+        return take(engine, hook, level, target, message);
+    }
     // A macro, since the level of an event is part of its static description.
     macro_rules! line {
         ($level:ident) => {
