@@ -26,7 +26,8 @@ fn main() {
     let ledger = ledger.expect("a ledger");
     let watched = Watched::new(Sort::Engine, "quiet", "quiet");
     let place = Place::hook(0);
-    let mut rows = [("nobody", Sample::default()), ("enter + leave", Sample::default()), ("with a service", Sample::default())];
+    let mut rows =
+        [("nobody", Sample::default()), ("enter + leave", Sample::default()), ("with a service", Sample::default())];
     for _ in 0..BLOCKS {
         rows[0].1.push(time(|| drop(ledger::enter(black_box(Watched::NOBODY), place))));
         rows[1].1.push(time(|| drop(ledger::enter(black_box(watched), place))));

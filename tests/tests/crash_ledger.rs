@@ -275,6 +275,25 @@ fn a_second_signal_while_a_call_runs_is_an_end_by_order() {
 }
 
 #[test]
+fn a_kill_after_a_stop_was_asked_for_accuses_nobody() {
+    let setup = crasher();
+    let gateway = setup.start();
+    let waiting = in_flight(&setup, &gateway);
+    gateway.signal("TERM");
+    let since = Instant::now();
+    while word(&ledger(&setup), 29 * 8) == 0 {
+        assert!(since.elapsed() < SOON, "the stop was never noted");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    gateway.kill();
+    waiting.join().unwrap();
+    // On a slow machine it may have ended in good order before.
+    let (_gateway, end, row) = judged(&setup);
+    assert!(end["verdict"] == "outside" || end["verdict"] == "well", "{end}");
+    assert!(row.get("crash").is_none(), "{row:#}");
+}
+
+#[test]
 fn a_command_that_is_interrupted_accuses_nobody() {
     let setup = crasher();
     let mut turn = setup.command(&["turn", "--session", "s", "do wait"]).spawn().unwrap();

@@ -55,6 +55,7 @@ async fn serve(context: &Context, gateway: &Arc<Gateway>, signals: &mut Signals)
         () = signals.next() => None,
         ended = &mut server => Some(ended),
     };
+    gateway.stopping();
     // From here on commands no longer find this gateway; its lock is released when the store is closed.
     drop(announcement);
     if let Some(ended) = ended {

@@ -10,7 +10,13 @@ use std::collections::BTreeSet;
 
 pub(super) async fn run(context: &Context, id: &str) -> Result<Verdict, CliError> {
     let (folder, wanted) = (context.config().gateway.state_dir.clone(), id.to_owned());
-    let released = blocking(move || ledger::release(&folder, &wanted))
+    let plugins = context.config().plugins.clone();
+    let release = move || {
+        let reports = discover(&plugins);
+        let plugin = reports.iter().find(|report| ids(report).any(|known| known == wanted));
+        ledger::release(&folder, &wanted, plugin.and_then(|report| report.plugin_id.as_deref()))
+    };
+    let released = blocking(release)
         .await?
         .map_err(|source| CliError::Start { what: "the release: the state folder cannot be written", source })?;
     let running = context.remote()?;

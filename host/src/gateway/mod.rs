@@ -128,9 +128,18 @@ impl Gateway {
         Ok(Gateway { config, store, model, slot, ledger, turns, metrics, started, start_took })
     }
 
+    /// A stop was asked for. Whoever ends the process before [`Gateway::shutdown`] has returned had lost patience, and no engine
+    /// is accused of that.
+    pub fn stopping(&self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.stopping();
+        }
+    }
+
     /// Admits nothing more, waits for running turns as long as `[gateway] drain_ms` says, lets the engines go, closes the store.
     /// Always comes back.
     pub async fn shutdown(&self) -> Stopped {
+        self.stopping();
         let drained = self.turns.drain(Duration::from_millis(self.config.gateway.drain_ms)).await;
         failpoint::pass("gateway.drained");
         // Turns that were cancelled have asked their commands to end; none may outlive the gateway.

@@ -58,6 +58,8 @@ pub(super) mod word {
     pub(in super::super) const CALLER: usize = 26;
     pub(in super::super) const WHEN_MS: usize = 27;
     pub(in super::super) const STACK: usize = 28;
+    /// 1 from the moment on at which the process was told to stop.
+    pub(in super::super) const STOPPING: usize = 29;
     pub(in super::super) const WORDS: usize = 64;
 }
 
@@ -209,6 +211,7 @@ pub(super) struct Old {
     pub(super) started_ms: u64,
     pub(super) boot: String,
     pub(super) ended: u64,
+    pub(super) stopping: bool,
     pub(super) rows: Vec<Row>,
     pub(super) cause: Option<Recorded>,
 }
@@ -226,6 +229,7 @@ impl Old {
             started_ms: file.word(word::STARTED_MS),
             boot: file.text(word::BOOT * 8..word::BOOT * 8 + BOOT_BYTES)?,
             ended: file.word(word::ENDED),
+            stopping: file.word(word::STOPPING) != 0,
             rows: (0..used).filter_map(|at| file.row(at)).collect(),
             cause: (file.word(word::CAUSE) == 2).then(|| file.cause()).flatten(),
         })

@@ -140,6 +140,13 @@ fn own_page() -> std::io::Result<*mut AtomicU32> {
     Ok(page.cast())
 }
 
+/// The process was told to stop: whoever ends it now had lost patience.
+pub(super) fn stopping() {
+    if let Some(map) = Map::mine() {
+        map.word(word::STOPPING).store(1, Ordering::Release);
+    }
+}
+
 /// The process ends in good order, or goes on without a ledger: nothing is written any more. The map stays, since another
 /// thread may be inside of it.
 pub(super) fn stop() {

@@ -107,6 +107,11 @@ pub(crate) fn opened(library: Watched, path: &Path) {
 pub struct Ledger(());
 
 impl Ledger {
+    /// The process was told to stop. Without a recorded cause, an end from here on accuses nobody.
+    pub fn stopping(&self) {
+        live::stopping();
+    }
+
     /// The process ends in good order; nothing that follows is written.
     pub fn close(&self) {
         live::stop();
@@ -200,18 +205,19 @@ pub fn forget(folder: &Path) {
 }
 
 /// Takes out what is held against an engine, a memory provider or a plugin; gives what it was. Holds from the next start on.
+/// `plugin`: the one that offers the engine; what is held against its library as a whole goes, too.
 ///
 /// # Errors
 ///
 /// When the document cannot be written.
-pub fn release(folder: &Path, id: &str) -> std::io::Result<Vec<Crash>> {
+pub fn release(folder: &Path, id: &str, plugin: Option<&str>) -> std::io::Result<Vec<Crash>> {
     let (mut table, _) = Table::read(folder);
     // What no gateway has judged yet is judged now, so that the next one does not find it.
     let lock = lock(folder);
     if lock.is_some() {
         judge(folder, &boot_id(), &mut table);
     }
-    let released = table.release(id);
+    let released = table.release(id, plugin);
     if !released.is_empty() {
         table.write(folder)?;
     }

@@ -191,10 +191,13 @@ impl Table {
     }
 
     /// Takes out what is held against this id: of an engine, a memory provider, or a plugin with all that is its own.
-    pub(super) fn release(&mut self, id: &str) -> Vec<Crash> {
-        let id = kept(id);
-        let (out, stay) =
-            std::mem::take(&mut self.crashes).into_iter().partition(|crash| crash.id == id || crash.plugin == id);
+    /// What is held against the library of `plugin` as a whole goes as well.
+    pub(super) fn release(&mut self, id: &str, plugin: Option<&str>) -> Vec<Crash> {
+        let (id, plugin) = (kept(id), plugin.map(kept));
+        let library = |crash: &Crash| crash.kind == Sort::Library && plugin.as_ref() == Some(&crash.id);
+        let (out, stay) = std::mem::take(&mut self.crashes)
+            .into_iter()
+            .partition(|crash| crash.id == id || crash.plugin == id || library(crash));
         self.crashes = stay;
         out
     }
@@ -267,10 +270,16 @@ mod tests {
         let mut table = Table::default();
         table.take(&judgement(Verdict::Crashed, &["a"], &[]), 1);
         table.take(&judgement(Verdict::Crashed, &["b"], &[]), 1);
-        assert!(table.release("c").is_empty());
-        assert_eq!(table.release("a").len(), 1);
-        assert_eq!(table.release("b-plugin").len(), 1);
+        assert!(table.release("c", None).is_empty());
+        assert_eq!(table.release("a", None).len(), 1);
+        assert_eq!(table.release("b-plugin", None).len(), 1);
         assert!(table.crashes.is_empty());
+        // What a library did as a whole is held against each of its engines.
+        let mut library = judgement(Verdict::Crashed, &["p"], &[]);
+        library.accused[0].0.sort = Sort::Library;
+        table.take(&library, 1);
+        assert!(table.release("engine", Some("q")).is_empty());
+        assert_eq!(table.release("engine", Some("p")).len(), 1);
     }
 
     #[test]

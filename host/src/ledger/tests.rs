@@ -105,8 +105,8 @@ fn a_recorded_cause_lasts_until_it_is_released() {
         assert!(verdicts.crashed(Sort::Memory, "chaos", "p").is_none(), "the provider of the same id is another");
         ledger.unwrap().close();
     }
-    assert!(release(path, "another").unwrap().is_empty());
-    assert_eq!(release(path, "chaos").unwrap().len(), 1);
+    assert!(release(path, "another", None).unwrap().is_empty());
+    assert_eq!(release(path, "chaos", None).unwrap().len(), 1);
     assert!(look(path).crashed(Sort::Engine, "chaos", "p").is_none());
 }
 
@@ -122,7 +122,7 @@ fn a_release_before_any_start_takes_what_no_start_has_judged() {
         [(word::ENDED, ended::NOT), (word::CAUSE, 2), (word::KIND, kind::EXIT), (word::ROW, format::row::pack(0, 3))];
     leave(path, &exit);
     std::fs::write(path.join(LOCK), "").unwrap();
-    assert_eq!(release(path, "notes").unwrap().len(), 1);
+    assert_eq!(release(path, "notes", None).unwrap().len(), 1);
     let (verdicts, ledger) = begin(path, &["assemble"], true);
     assert!(verdicts.crashes.is_empty());
     ledger.unwrap().close();

@@ -7,6 +7,7 @@
 //! | a signal that another process sent | `outside`: nobody |
 //! | a signal or an exit while a service of the host ran, or on a thread that ran nothing of an engine | `host`: nobody |
 //! | a signal or an exit in a call of an engine, or in the memory of its library | `crashed`: that engine |
+//! | no cause, after the process was told to stop | `outside`: nobody |
 //! | no cause, and calls were running | `unexplained`: each of their engines |
 //! | no cause, and no call was running | `unknown`: nobody |
 
@@ -75,6 +76,7 @@ pub(super) fn judge(old: &Old, boot: &str) -> Judgement {
             Some(Blame::Outside) => accuse(Verdict::Outside, Vec::new()),
             Some(Blame::Host) => accuse(Verdict::Host, Vec::new()),
             Some(Blame::Engine(subject, place)) => accuse(Verdict::Crashed, vec![(subject, place)]),
+            None if old.stopping => accuse(Verdict::Outside, Vec::new()),
             Some(Blame::Unclear) | None => {
                 let running = in_flight(old);
                 let verdict = if running.is_empty() { Verdict::Unknown } else { Verdict::Unexplained };
@@ -195,7 +197,7 @@ mod tests {
     }
 
     fn old(rows: Vec<Row>, cause: Option<Recorded>) -> Old {
-        Old { pid: 10, started_ms: 1, boot: "boot".into(), ended: ended::NOT, rows, cause }
+        Old { pid: 10, started_ms: 1, boot: "boot".into(), ended: ended::NOT, stopping: false, rows, cause }
     }
 
     fn fault() -> Recorded {
@@ -271,6 +273,9 @@ mod tests {
         assert_eq!(verdict(&old(rows.clone(), None)), (Verdict::Unexplained, vec!["a".into()]));
         assert_eq!(judge(&old(rows, None), "boot").returned[&subject("a")], 6);
         assert_eq!(verdict(&old(vec![row("c", false, false)], None)), (Verdict::Unknown, vec![]));
+        let stopping = |cause| Old { stopping: true, ..old(vec![row("a", true, false)], cause) };
+        assert_eq!(verdict(&stopping(None)), (Verdict::Outside, vec![]));
+        assert_eq!(verdict(&stopping(Some(fault()))), (Verdict::Crashed, vec!["a".into()]));
     }
 
     #[test]
