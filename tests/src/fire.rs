@@ -23,10 +23,8 @@ impl Fire {
         let path = setup.path().canonicalize().expect("the folder");
         let plan = path.join("plan");
         let shim = built().library("fixture_powercut");
-        let setup = setup
-            .env("LD_PRELOAD", shim)
-            .env("POWERCUT_FOLDER", path.join("state"))
-            .env("POWERCUT_PLAN", &plan);
+        let setup =
+            setup.env("LD_PRELOAD", shim).env("POWERCUT_FOLDER", path.join("state")).env("POWERCUT_PLAN", &plan);
         (setup, Fire { plan })
     }
 
@@ -160,7 +158,10 @@ impl Burning {
         assert_eq!(ready.status, 503, "{what}: {}", ready.body);
         let told = ready.json();
         assert_eq!(told["status"], "degraded", "{what}: {told}");
-        assert!(told["code"].as_str().is_some_and(|code| code.starts_with("CE4")) && told["hint"].is_string(), "{told}");
+        assert!(
+            told["code"].as_str().is_some_and(|code| code.starts_with("CE4")) && told["hint"].is_string(),
+            "{told}"
+        );
         // Reading goes on.
         assert_eq!(gateway.client().get("/api/sessions").status, 200, "{what}");
         let doctor = self.setup.cli(&["doctor", "--json"]);

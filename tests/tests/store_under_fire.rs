@@ -76,8 +76,7 @@ fn a_program_that_holds_the_database_for_a_while_is_waited_for_and_one_that_neve
     assert_eq!(gateway.client().get("/readyz").status, 200, "it is asked again, and heals");
     assert_eq!(ask(&gateway, "s", "Fourth.").0, 200);
     let told = gateway.client().get("/api/sessions/s").json();
-    let texts: Vec<&str> =
-        told["messages"].as_array().unwrap().iter().filter_map(|row| row["text"].as_str()).collect();
+    let texts: Vec<&str> = told["messages"].as_array().unwrap().iter().filter_map(|row| row["text"].as_str()).collect();
     for (text, times) in [("First.", 1), ("Second.", 1), ("Third.", 0), ("Fourth.", 1)] {
         assert_eq!(texts.iter().filter(|said| **said == text).count(), times, "{text}: {texts:?}");
     }
