@@ -50,7 +50,8 @@ pub struct Rounds {
 }
 
 impl Rounds {
-    /// As the environment says: `CRASH_ROUNDS`, `CRASH_SEED`, `CRASH_ISOLATION`.
+    /// As the environment says: `CRASH_ROUNDS`, `CRASH_SEED`, `CRASH_ISOLATION`. To look closer, `CRASH_POINT` and `CRASH_ACTION`
+    /// name one point, and what happens there.
     pub fn from_env(kill: Kill, number: usize) -> Rounds {
         let text = |name: &str| std::env::var(name).ok();
         Rounds {
@@ -232,6 +233,7 @@ impl Session {
                     self.say(client, &text, None, stream)
                 }
             },
+            Manner::House if self.wanted == "outbox" && self.random.below(4) == 0 => self.repair(client),
             Manner::House => match (self.now("subagent", 4) && !self.list.is_empty(), self.random.below(3)) {
                 (true, _) => self.spawn(client),
                 (false, 0) => {
@@ -380,6 +382,14 @@ impl Session {
         if answer.status >= 400 { Err(refused(&answer.body, answer.status)) } else { Ok(()) }
     }
 
+    /// Whatever waits for the engine is given up; the messages are the same.
+    fn repair(&mut self, client: &Client) -> Result<(), Broken> {
+        let path = format!("/api/sessions/{}/repair", self.key);
+        let body = json!({"action": "drop", "waiting": true});
+        let answer = client.try_post(&path, &[], &body).map_err(|_| Broken::Gone)?;
+        if answer.status >= 500 { Err(refused(&answer.body, answer.status)) } else { Ok(()) }
+    }
+
     /// Compares with what is stored, and goes on from there.
     pub(crate) fn check(&mut self, client: &Client, what: &str) {
         let stored = transcript(client, &self.key);
@@ -393,8 +403,9 @@ impl Session {
         let fits = same(&self.base()) || self.maybe.iter().any(|maybe| same(maybe));
         assert!(
             fits,
-            "{what}: session {} is not what its client was told.\nstored: {}\ntold: {}\nor one of {} with these ends: {:?}",
+            "{what}: session {} is not what its client was told.\n{}\nstored: {}\ntold: {}\nor one of {} with these ends: {:?}",
             self.key,
+            differs(&self.list, &stored),
             shown(&stored),
             shown(&self.list),
             self.maybe.len(),
@@ -444,6 +455,13 @@ fn refused(body: &str, status: u16) -> Broken {
     Broken::Refused(format!("{status} {body}"))
 }
 
+/// Where two lists part.
+fn differs(told: &[(String, String)], stored: &[(String, String)]) -> String {
+    let at = told.iter().zip(stored).position(|(one, other)| one != other).unwrap_or(told.len().min(stored.len()));
+    let around = |list: &[(String, String)]| shown(&list[..list.len().min(at + 4)]);
+    format!("they part at {at}: stored there: {}\ntold there: {}", around(stored), around(told))
+}
+
 fn shown(list: &[(String, String)]) -> String {
     let skip = list.len().saturating_sub(6);
     let short = |text: &str| text.chars().take(60).collect::<String>();
@@ -470,7 +488,8 @@ fn transcript(client: &Client, key: &str) -> Vec<(String, String)> {
     rows.iter()
         .filter(|row| !internal(row))
         .map(|row| {
-            let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+            // An engine may have put a space behind it.
+            let text = |name: &str| row[name].as_str().unwrap_or_default().trim_end().to_owned();
             (text("role"), text("text"))
         })
         .collect()
@@ -531,7 +550,15 @@ fn engines() -> Vec<Value> {
         json!({"tools": peek, "owns_compaction": true, "compact": "own"}),
         json!({"tools": peek, "background": true, "turns": 5}),
         json!({"tools": peek, "owns_compaction": true, "compact": "rotate"}),
+        json!({"tools": peek, "do": {"maintain": ["rewrite-some"]}}),
     ]
+}
+
+/// The engine fails at the hook that the file `trip` names.
+fn tripping(config: &Value, folder: &std::path::Path) -> Value {
+    let mut config = config.clone();
+    config["trip"] = json!(folder.join("trip"));
+    config
 }
 
 impl Batch {
@@ -540,8 +567,9 @@ impl Batch {
         let engines = engines();
         let setup = Setup::new();
         let plan = setup.path().join("fail");
+        let setup_path = setup.path().to_path_buf();
         let setup = setup
-            .recorder(&engines[number % engines.len()])
+            .recorder(&tripping(&engines[number % engines.len()], &setup_path))
             .isolation(rounds.isolation)
             .toml(&model.toml(WINDOW))
             .toml("[compaction]\nkeep_recent_tokens = 400\nreserve_tokens = 300\n")
@@ -723,7 +751,8 @@ pub fn rounds(rounds: &Rounds) -> Tally {
             }
             Kill::Point => {
                 // Each point in turn, so that none is left out; then at random.
-                let point = match points.get(round + (rounds.seed as usize - 1) * 7) {
+                let named = std::env::var("CRASH_POINT").ok();
+                let point = match named.as_ref().or_else(|| points.get(round + (rounds.seed as usize - 1) * 7)) {
                     Some(point) => point.clone(),
                     None => points[random.below(points.len())].clone(),
                 };
@@ -754,7 +783,10 @@ pub fn rounds(rounds: &Rounds) -> Tally {
 
 /// One round at a point; true when it struck.
 fn one(batch: &mut Batch, point: &str, random: &mut Random, what: &str, tally: &mut Tally) -> bool {
-    let action = match random.below(10) {
+    let chosen = random.below(10);
+    let named = std::env::var("CRASH_ACTION").ok();
+    let action = match chosen {
+        _ if named.is_some() => named.as_deref().unwrap_or_default(),
         0..=5 => "kill",
         6..=7 => "error",
         8 => "panic",
@@ -797,6 +829,9 @@ fn one(batch: &mut Batch, point: &str, random: &mut Random, what: &str, tally: &
         }
         batch.disarm();
         return struck(batch);
+    }
+    if point == "outbox.blame" {
+        std::fs::write(batch.setup.path().join("trip"), "commit_turn").expect("the trip");
     }
     let when = 1 + random.below(3);
     let room = point.split('.').next().unwrap_or_default();

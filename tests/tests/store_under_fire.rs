@@ -46,6 +46,78 @@ fn a_start_on_a_disk_that_fails_says_so_and_loses_nothing() {
     assert!(Burning::new().at_start("sync", "EIO") > 1);
 }
 
+/// A gateway whose fail points follow a file.
+fn pointed() -> (Setup, impl Fn(&str)) {
+    let setup = Setup::new();
+    let plan = setup.path().join("fail");
+    let setup = setup.env("ENGINEROOM_FAIL_FILE", &plan);
+    (setup, move |text: &str| std::fs::write(&plan, text).unwrap())
+}
+
+#[test]
+fn a_compaction_that_was_not_written_is_not_told_as_done() {
+    let (setup, arm) = pointed();
+    let setup = setup.toml("[compaction]\nkeep_recent_tokens = 50\n");
+    let gateway = setup.start();
+    for turn in 0..8 {
+        let text = format!("Turn {turn}. {}", "It goes on and on. ".repeat(40));
+        assert_eq!(ask(&gateway, "s", &text).0, 200);
+    }
+    // The next entry that is written is the boundary; nobody waits for that write alone.
+    arm("store.write.entry=error@1");
+    let answer = gateway.client().post("/api/sessions/s/compact", &[], &serde_json::json!({}));
+    let told = answer.json();
+    assert_eq!((answer.status, told["error"]["diagnostic"].as_str()), (500, Some("CE406")), "{told}");
+    arm("");
+    let compactions = || {
+        let told = gateway.client().get("/api/sessions/s?limit=1000").json();
+        told["messages"].as_array().unwrap().iter().filter(|row| row["role"] == "compaction").count()
+    };
+    assert_eq!(compactions(), 0);
+    assert_eq!(ask(&gateway, "s", "And on.").0, 200, "the session knows that it is not compacted");
+    let again = gateway.client().post("/api/sessions/s/compact", &[], &serde_json::json!({})).json();
+    assert_eq!((again["compacted"].as_bool(), compactions()), (Some(true), 1), "{again}");
+    assert!(gateway.stop().success());
+}
+
+#[test]
+fn a_stream_whose_turn_broke_off_has_no_end_marker() {
+    let (setup, arm) = pointed();
+    let gateway = setup.start();
+    let stream = |text: &str| {
+        let body = serde_json::json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": text}]});
+        gateway.client().post("/v1/chat/completions", &[("x-engineroom-session", "s")], &body).body
+    };
+    assert!(stream("First.").contains("data: [DONE]"));
+    for point in ["turn.answer.before", "turn.answer.durable", "turn.reply.before_end"] {
+        arm(&format!("{point}=panic@1"));
+        let said = stream(&format!("Broken at {point}."));
+        assert!(!said.contains("[DONE]") && said.contains("CE609"), "{point}: {said}");
+        arm("");
+        assert!(stream("And on.").contains("data: [DONE]"), "{point}: the session is free");
+    }
+    assert!(gateway.stop().success());
+}
+
+#[test]
+fn a_writer_that_panics_fails_its_batch_and_goes_on() {
+    let (setup, arm) = pointed();
+    let gateway = setup.start();
+    assert_eq!(ask(&gateway, "s", "First.").0, 200);
+    for point in ["store.apply.before", "store.apply.after", "store.begin.after", "store.commit.before"] {
+        // Also whatever else is written meanwhile.
+        arm(&format!("{point}=panic@*"));
+        let (status, told) = ask(&gateway, "s", "Not kept.");
+        assert_eq!((status, told["error"]["diagnostic"].as_str()), (500, Some("CE406")), "{point}: {told}");
+        arm("");
+        assert_eq!(gateway.client().get("/readyz").status, 200, "{point}");
+        assert_eq!(ask(&gateway, "s", &format!("After {point}.")).0, 200);
+    }
+    let told = gateway.client().get("/api/sessions/s").json();
+    assert!(!told["messages"].to_string().contains("Not kept."), "{told}");
+    assert!(gateway.stop().success());
+}
+
 fn ask(gateway: &Gateway, session: &str, text: &str) -> (u16, Value) {
     let answer = gateway.client().say(session, text);
     (answer.status, answer.json())

@@ -132,7 +132,7 @@ async fn answer(mut run: TurnRun, stream: bool, head: Head) {
         Ok(()) => {
             failpoint::pass("turn.reply.before_end");
             // The end of the reply acknowledges the turn.
-            drop(outlet);
+            outlet.acknowledge();
             failpoint::pass("turn.reply.after_end");
             run.hand_over().await;
             failpoint::pass("turn.lane.before_free");

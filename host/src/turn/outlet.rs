@@ -1,13 +1,16 @@
 //! The client's side of a reply: a head once, then chunks, or one body.
 //!
 //! The head leaves with the first chunk, after the admission is durable. The end of a stream without an error is the
-//! acknowledgement, so an [`Outlet`] is dropped only when the turn is durable, or when the error has been said.
+//! acknowledgement, so it is one only after [`Outlet::acknowledge`]: a stream whose turn broke off, by a panic for one, ends
+//! with an error.
 
 use super::run::TurnRun;
 use super::{TurnBody, TurnError, TurnReply};
 use futures_util::Stream;
 use serde_json::Value;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -28,13 +31,15 @@ pub(super) struct Outlet {
     /// Until it is given.
     head: Option<Head>,
     sender: Option<Sender>,
+    /// The end of the stream may be heard as one.
+    whole: Arc<AtomicBool>,
     /// Engine that the head named.
     named: Option<String>,
 }
 
 impl Outlet {
     pub(super) fn new(stream: bool, head: Head) -> Outlet {
-        Outlet { stream, head: Some(head), sender: None, named: None }
+        Outlet { stream, head: Some(head), sender: None, whole: Arc::default(), named: None }
     }
 
     /// Gives the head of a stream; only the first call does. Waits for the admission first.
@@ -45,7 +50,7 @@ impl Outlet {
         run.admission_durable().await?;
         let (sender, receiver) = mpsc::channel(CHUNKS);
         self.sender = Some(sender);
-        let reply = reply_with(run, TurnBody::Stream(Box::pin(Receiving(receiver))));
+        let reply = reply_with(run, TurnBody::Stream(Box::pin(Receiving(receiver, self.whole.clone()))));
         self.named = Some(reply.engine.clone());
         self.say(Ok(reply));
         Ok(())
@@ -77,11 +82,20 @@ impl Outlet {
         self.named.as_deref().filter(|named| *named != serving)
     }
 
+    /// Ends the reply: the turn is durable.
+    pub(super) fn acknowledge(self) {
+        self.whole.store(true, Ordering::Release);
+    }
+
     /// Ends the reply with an error: in the head while it is not given, else as the last item of the stream.
     pub(super) async fn fail(mut self, error: TurnError) {
         match self.sender.take() {
             // An end without an error would be an acknowledgement.
-            Some(sender) => drop(sender.send_timeout(Err(error), CLIENT_PATIENCE).await),
+            Some(sender) => {
+                drop(sender.send_timeout(Err(error), CLIENT_PATIENCE).await);
+                // Said once.
+                self.whole.store(true, Ordering::Release);
+            }
             None => self.say(Err(error)),
         }
     }
@@ -99,12 +113,17 @@ fn reply_with(run: &TurnRun, body: TurnBody) -> TurnReply {
     TurnReply { engine: facts.engine.clone(), degraded: facts.degraded.clone(), facts, body }
 }
 
-struct Receiving(mpsc::Receiver<Result<Value, TurnError>>);
+struct Receiving(mpsc::Receiver<Result<Value, TurnError>>, Arc<AtomicBool>);
 
 impl Stream for Receiving {
     type Item = Result<Value, TurnError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx)
+        match self.0.poll_recv(cx) {
+            Poll::Ready(None) if !self.1.swap(true, Ordering::AcqRel) => {
+                Poll::Ready(Some(Err(TurnError::internal("the turn broke off before it was acknowledged"))))
+            }
+            other => other,
+        }
     }
 }
