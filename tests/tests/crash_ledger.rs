@@ -12,10 +12,12 @@ use std::time::{Duration, Instant};
 const SOON: Duration = Duration::from_secs(60);
 
 fn crasher() -> Setup {
-    Setup::new()
-        .library("crasher")
-        .select("crasher")
-        .toml("[plugins.entries.crasher]\nisolation = \"in-process\"\n[plugins.deadlines]\nassemble_ms = 30000\n")
+    crasher_in("in-process")
+}
+
+fn crasher_in(isolation: &str) -> Setup {
+    let entry = format!("[plugins.entries.crasher]\nisolation = \"{isolation}\"\n");
+    Setup::new().library("crasher").select("crasher").toml(&entry).toml("[plugins.deadlines]\nassemble_ms = 30000\n")
 }
 
 /// Says something that ends the gateway, and waits for its end.
@@ -184,17 +186,24 @@ fn an_end_that_nothing_explains_is_counted_and_twice_in_a_row_is_a_crash() {
         waiting.join().unwrap();
     };
     kill();
-    // Told with a count; from here on it is served from a worker where there are workers, this once.
+    // Told with a count, and served from a worker this once.
     let (gateway, end, row) = judged(&setup);
     assert_eq!(end["verdict"], "unexplained", "{row:#}");
     assert_eq!((&row["crash"]["verdict"], &row["crash"]["count"]), (&json!("unexplained"), &json!(1)), "{row:#}");
+    assert_eq!(row["library"]["placement"]["isolation"], "process", "{row:#}");
     let warnings = row["warnings"].to_string();
     assert!(warnings.contains("assemble") && warnings.contains("plugins release crasher"), "{warnings}");
     assert_eq!(gateway.client().say("s", "And now?").engine(), Some("crasher"));
     let said = setup.cli(&["doctor"]);
     assert!(said.stdout.contains("unexplained"), "{}", said.stdout);
-    // However that process ends, it was no run of this row if it was a worker's; killed idle, it was none either.
+    // However this process ends, nothing of it ran in-process.
+    let waiting = std::thread::spawn({
+        let client = gateway.client().clone();
+        move || drop(client.try_say("s", "do wait"))
+    });
+    std::thread::sleep(Duration::from_millis(300));
     gateway.kill();
+    waiting.join().unwrap();
     kill();
     let (gateway, _, row) = judged(&setup);
     assert_eq!((&row["state"], &row["crash"]["count"]), (&json!("crashed"), &json!(2)), "{row:#}");
@@ -213,7 +222,7 @@ fn a_good_end_in_between_ends_the_row() {
     };
     let count = || judged(&setup).2["crash"]["count"].clone();
     kill();
-    // Once from a worker where there are workers, then in-process again with a good end.
+    // Once from a worker, then in-process again with a good end.
     assert_eq!(count(), 1);
     let gateway = setup.start();
     assert_eq!(gateway.client().say("s", "Well?").engine(), Some("crasher"));
@@ -322,6 +331,29 @@ fn a_defect_in_a_service_of_the_host_accuses_nobody() {
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     std::fs::copy(from.join("crash-ledger"), to.join("crash-ledger")).unwrap();
+}
+
+#[test]
+fn a_worker_brings_a_crashed_engine_back_and_nothing_is_forgotten() {
+    let inside = crasher();
+    ends(inside.start(), "segv");
+    let apart = crasher_in("process");
+    copy(&inside.state(), &apart.state());
+    let (gateway, end, row) = judged(&apart);
+    assert_eq!(end["verdict"], "crashed");
+    assert_eq!((&row["state"], &row["crash"]["verdict"]), (&json!("ready"), &json!("crashed")), "{row:#}");
+    let answer = gateway.client().say("s", "And now?");
+    assert_eq!((answer.engine(), answer.degraded()), (Some("crasher"), None), "{answer:?}");
+    assert!(gateway.stop().success());
+    // In-process it is still out.
+    let again = crasher();
+    for name in ["crash-ledger", "crash-verdicts.json"] {
+        std::fs::create_dir_all(again.state()).unwrap();
+        std::fs::copy(apart.state().join(name), again.state().join(name)).unwrap();
+    }
+    let (gateway, _, row) = judged(&again);
+    assert_eq!(row["state"], "crashed", "{row:#}");
+    assert!(gateway.stop().success());
 }
 
 #[test]
