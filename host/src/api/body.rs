@@ -1,20 +1,46 @@
-//! Reading a body: bounded in size and in time, parsed off the async threads when it is large.
+//! Reading a body: bounded in size, in time and in slowness, parsed off the async threads when it is large.
 
-use super::ApiError;
+use super::limits::Reading;
+use super::{Api, ApiError};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::BytesMut;
+use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
-/// Longest wait for a body to be there as a whole.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// A body from this size on is parsed on a blocking thread: about a millisecond of work.
 const LARGE: usize = 512 * 1024;
 
 /// The JSON object in a body. An empty body is refused.
-pub(super) async fn object(headers: &HeaderMap, body: Body, limit: usize) -> Result<Map<String, Value>, ApiError> {
-    let bytes = whole(headers, body, limit).await?;
+pub(super) async fn object(
+    api: &Api,
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Map<String, Value>, ApiError> {
+    let mut reading = Reading::new(api);
+    let bytes = whole(api, headers, body, limit, &mut reading).await?;
+    parsed(bytes).await
+}
+
+/// The same, where nothing may be sent at all.
+pub(super) async fn optional_object(
+    api: &Api,
+    headers: &HeaderMap,
+    body: Body,
+    limit: usize,
+) -> Result<Map<String, Value>, ApiError> {
+    let mut reading = Reading::new(api);
+    let bytes = whole(api, headers, body, limit, &mut reading).await?;
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    parsed(bytes).await
+}
+
+async fn parsed(bytes: Bytes) -> Result<Map<String, Value>, ApiError> {
     let parsed = if bytes.len() < LARGE {
         parse(&bytes)
     } else {
@@ -27,20 +53,13 @@ pub(super) async fn object(headers: &HeaderMap, body: Body, limit: usize) -> Res
     }
 }
 
-/// The same, where nothing may be sent at all.
-pub(super) async fn optional_object(
+async fn whole(
+    api: &Api,
     headers: &HeaderMap,
-    body: Body,
+    mut body: Body,
     limit: usize,
-) -> Result<Map<String, Value>, ApiError> {
-    let bytes = whole(headers, body, limit).await?;
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Map::new());
-    }
-    object(headers, Body::from(bytes), limit).await
-}
-
-async fn whole(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    reading: &mut Reading<'_>,
+) -> Result<Bytes, ApiError> {
     if let Some(coding) = headers.get(header::CONTENT_ENCODING)
         && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
@@ -51,11 +70,58 @@ async fn whole(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, A
     if told.is_some_and(|told| told > limit as u64) {
         return Err(ApiError::TooLarge { limit });
     }
-    match tokio::time::timeout(PATIENCE, Limited::new(body, limit).collect()).await {
-        Err(_) => Err(ApiError::Slow { seconds: PATIENCE.as_secs() }),
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(cause)) if cause.is::<LengthLimitError>() => Err(ApiError::TooLarge { limit }),
-        Ok(Err(cause)) => Err(ApiError::Invalid { message: format!("the body did not arrive: {cause}"), param: None }),
+    let pace = Pace::new(api);
+    let mut bytes = BytesMut::new();
+    loop {
+        let frame = match timeout_at(pace.until(bytes.len()), body.frame()).await {
+            Err(_) => return Err(pace.broken()),
+            Ok(None) => return Ok(bytes.freeze()),
+            Ok(Some(Err(cause))) => {
+                return Err(ApiError::Invalid { message: format!("the body did not arrive: {cause}"), param: None });
+            }
+            Ok(Some(Ok(frame))) => frame,
+        };
+        // Trailers say nothing here.
+        let Ok(data) = frame.into_data() else { continue };
+        if data.len() > limit - bytes.len() {
+            return Err(ApiError::TooLarge { limit });
+        }
+        reading.more(data.len())?;
+        bytes.extend_from_slice(&data);
+    }
+}
+
+/// How fast a body has to come: it has a time to begin, from then on a mean rate, and a time in all.
+struct Pace {
+    since: Instant,
+    begin: Duration,
+    most: Duration,
+    rate: u64,
+}
+
+impl Pace {
+    fn new(api: &Api) -> Pace {
+        let config = &api.gateway.config.api;
+        Pace {
+            since: Instant::now(),
+            begin: Duration::from_millis(config.header_timeout_ms),
+            most: Duration::from_millis(config.body_timeout_ms),
+            rate: config.min_bytes_per_second.max(1),
+        }
+    }
+
+    /// When a body of which this much is here has to have gone on.
+    fn until(&self, bytes: usize) -> Instant {
+        let earned = Duration::from_secs_f64(bytes as f64 / self.rate as f64);
+        self.since + (self.begin + earned).min(self.most)
+    }
+
+    fn broken(&self) -> ApiError {
+        if self.since.elapsed() >= self.most {
+            ApiError::Slow { ms: u64::try_from(self.most.as_millis()).unwrap_or(u64::MAX) }
+        } else {
+            ApiError::Trickle { rate: self.rate, begin_ms: u64::try_from(self.begin.as_millis()).unwrap_or(u64::MAX) }
+        }
     }
 }
 

@@ -1,11 +1,13 @@
 //! `POST /v1/chat/completions`.
 
+use super::caller::{Caller, usable};
 use super::{Api, ApiError, body, sse};
 use crate::config::ApiConfig;
+use crate::slot::MAIN_AGENT;
 use crate::turn::{HistoryMode, TurnBody, TurnReply, TurnRequest};
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
@@ -21,17 +23,24 @@ const DEGRADED: &str = "x-engineroom-degraded";
 const TURN: &str = "x-engineroom-turn";
 const REPLAYED: &str = "x-engineroom-replayed";
 
-/// Longest session key and idempotency key, in bytes.
-const LONGEST_KEY: usize = 512;
-
 pub(super) async fn completions(
     State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     let config = &api.gateway.config.api;
-    let fields = body::object(&headers, body, config.max_body_bytes).await?;
-    let request = request(&headers, fields, config)?;
+    let fields = body::object(&api, &headers, body, config.max_body_bytes).await?;
+    let mut request = request(&headers, fields, config)?;
+    match request.session_key.take() {
+        Some(key) => {
+            let key = caller.session(key, SESSION)?;
+            api.limits.agent(&api.gateway.store, key.agent()).await?;
+            request.session_key = Some(key.into_string());
+        }
+        // Served by the main agent's model and engine.
+        None => caller.agent(MAIN_AGENT)?,
+    }
     let since = Instant::now();
     let running = api.metrics.running();
     // When the client goes away the server drops this future, or the stream below, and with it the turn's reason to go on.
@@ -116,12 +125,7 @@ fn text(headers: &HeaderMap, name: &str) -> Result<Option<String>, ApiError> {
 }
 
 fn key(text: &str, name: &str) -> Result<String, ApiError> {
-    if text.len() > LONGEST_KEY {
-        return Err(ApiError::invalid(format!("{name} is longer than {LONGEST_KEY} bytes"), name));
-    }
-    if text.chars().any(char::is_control) {
-        return Err(ApiError::invalid(format!("{name} holds a control character"), name));
-    }
+    usable(text, name)?;
     Ok(text.to_owned())
 }
 
@@ -152,7 +156,8 @@ mod tests {
         for (name, value) in headers {
             map.insert(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let config = ApiConfig { session_from: from.iter().map(|&s| s.to_owned()).collect(), max_body_bytes: 1 };
+        let defaults = crate::config::Config::defaults("/x/plugins.toml".into()).api;
+        let config = ApiConfig { session_from: from.iter().map(|&s| s.to_owned()).collect(), ..defaults };
         let Value::Object(fields) = body else { panic!("an object") };
         request(&map, fields, &config).map_err(|error| error.document()["error"]["param"].as_str().unwrap().to_owned())
     }
@@ -199,7 +204,7 @@ mod tests {
         assert_eq!(wrong(&[], json!({"messages": [1], "stream": "yes"})), "stream");
         assert_eq!(wrong(&[], json!({"messages": [1], "model": 5})), "model");
         assert_eq!(wrong(&[(HISTORY, "some")], hello()), HISTORY);
-        let long = "x".repeat(LONGEST_KEY + 1);
+        let long = "x".repeat(super::super::caller::LONGEST_KEY + 1);
         assert_eq!(wrong(&[(SESSION, &long)], hello()), SESSION);
         assert_eq!(wrong(&[(SESSION, "a\tb")], hello()), SESSION);
     }

@@ -9,7 +9,7 @@ use crate::model::ModelError;
 use crate::slot::SlotError;
 use crate::turn::TurnError;
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
@@ -32,8 +32,11 @@ pub enum ApiError {
         message: String,
     },
     /// No token, or another one.
-    #[error("the bearer token is missing or wrong")]
-    Unauthorized,
+    #[error("the bearer token is {}", if *given { "wrong" } else { "missing" })]
+    Unauthorized {
+        /// The request carried one.
+        given: bool,
+    },
     /// No such path.
     #[error("there is nothing at {path}")]
     NoRoute {
@@ -67,10 +70,68 @@ pub enum ApiError {
         limit: usize,
     },
     /// The body did not arrive in time.
-    #[error("the body did not arrive within {seconds} seconds")]
+    #[error("the body did not arrive within {ms} ms")]
     Slow {
         /// The bound.
-        seconds: u64,
+        ms: u64,
+    },
+    /// The body came too slowly.
+    #[error("the body came slower than {rate} bytes a second after its first {begin_ms} ms")]
+    Trickle {
+        /// The bound.
+        rate: u64,
+        /// How long it had to begin.
+        begin_ms: u64,
+    },
+    /// The head of the request did not arrive in time.
+    #[error("the head of the request did not arrive within {ms} ms")]
+    SlowHead {
+        /// The bound.
+        ms: u64,
+    },
+    /// The head of the request is too large.
+    #[error("the head of the request is larger than {bytes} bytes, or has more than {headers} headers")]
+    LargeHead {
+        /// The bound of its size.
+        bytes: usize,
+        /// The bound of its headers.
+        headers: usize,
+    },
+    /// The path of the request is too long.
+    #[error("the path of the request is too long")]
+    LongUri,
+    /// What came is no request.
+    #[error("the request is not HTTP/1.1")]
+    BadHead,
+    /// As much is in work as may be.
+    #[error("the gateway is busy: {most} {what} are in work, and no more are taken")]
+    Busy {
+        /// "requests", "connections", "bytes of bodies".
+        what: &'static str,
+        /// The bound.
+        most: usize,
+        /// The setting that holds it.
+        key: &'static str,
+    },
+    /// The token is not for this agent.
+    #[error("this client may not use the agent \"{agent}\"")]
+    Agent {
+        /// The agent.
+        agent: String,
+    },
+    /// The token is for some agents only, and this shows the gateway as a whole.
+    #[error("{path} is for the operator")]
+    Operator {
+        /// The path.
+        path: String,
+    },
+    /// An agent that the configuration does not name, and one too many of them.
+    #[error("there is no agent \"{agent}\"; {most} agents that the configuration does not name are the most")]
+    UnknownAgent {
+        /// The agent.
+        agent: String,
+        /// The bound.
+        most: usize,
     },
     /// The turn, or the operation, failed.
     #[error(transparent)]
@@ -107,13 +168,19 @@ impl ApiError {
     /// The status that says the same.
     pub fn status(&self) -> u16 {
         match self {
-            ApiError::Invalid { .. } => 400,
-            ApiError::Unauthorized => 401,
-            ApiError::Forbidden { .. } => 403,
+            ApiError::Invalid { .. } | ApiError::BadHead => 400,
+            ApiError::Unauthorized { .. } => 401,
+            ApiError::Forbidden { .. }
+            | ApiError::Agent { .. }
+            | ApiError::Operator { .. }
+            | ApiError::UnknownAgent { .. } => 403,
             ApiError::NoRoute { .. } | ApiError::NotFound { .. } => 404,
             ApiError::Method { .. } => 405,
-            ApiError::Slow { .. } => 408,
+            ApiError::Slow { .. } | ApiError::Trickle { .. } | ApiError::SlowHead { .. } => 408,
             ApiError::TooLarge { .. } => 413,
+            ApiError::LongUri => 414,
+            ApiError::LargeHead { .. } => 431,
+            ApiError::Busy { .. } => 503,
             ApiError::Turn(error) => error.http_status(),
             ApiError::Model(error) => error.http_status(),
             ApiError::Store(error) => error.http_status(),
@@ -199,14 +266,21 @@ impl Diagnostic for ApiError {
         match self {
             ApiError::Invalid { .. } => "CE701",
             ApiError::Forbidden { .. } => "CE702",
-            ApiError::Unauthorized => "CE703",
+            ApiError::Unauthorized { .. } => "CE703",
             ApiError::NoRoute { .. } => "CE704",
             ApiError::NotFound { .. } => "CE705",
             ApiError::Method { .. } => "CE706",
             ApiError::TooLarge { .. } => "CE707",
-            ApiError::Slow { .. } => "CE708",
+            ApiError::Slow { .. } | ApiError::Trickle { .. } => "CE708",
             ApiError::Internal(_) => "CE709",
             ApiError::Open { .. } => "CE710",
+            ApiError::Agent { .. } => "CE711",
+            ApiError::Operator { .. } => "CE712",
+            ApiError::UnknownAgent { .. } => "CE713",
+            ApiError::Busy { .. } => "CE714",
+            ApiError::LargeHead { .. } | ApiError::LongUri => "CE715",
+            ApiError::BadHead => "CE716",
+            ApiError::SlowHead { .. } => "CE717",
             // The room below knows best.
             ApiError::Turn(error) => error.code(),
             ApiError::Model(error) => error.code(),
@@ -224,16 +298,36 @@ impl Diagnostic for ApiError {
             ApiError::Forbidden { .. } => {
                 Some("use the address that the gateway prints at its start; pages of other sites are not let in".into())
             }
-            ApiError::Unauthorized => {
-                Some("send `authorization: Bearer TOKEN` with the token of [gateway] auth_token_env".into())
+            ApiError::Unauthorized { .. } => {
+                Some("send `authorization: Bearer TOKEN` with a token of [gateway] in plugins.toml".into())
             }
+            ApiError::Agent { agent } => Some(format!(
+                "the operator lists \"{agent}\" in `agents` of the client's [gateway.tokens], or in [gateway] open_agents \
+                 where no token is configured"
+            )),
+            ApiError::Operator { .. } => Some("use a token that may use every agent (agents = [\"*\"])".into()),
+            ApiError::UnknownAgent { agent, .. } => Some(format!(
+                "write [agents.{agent}] in plugins.toml, or raise [gateway] unknown_agents; a session's key names an agent in \
+                 `agent:NAME:`"
+            )),
+            ApiError::Busy { key, .. } => Some(format!("retry in a moment, or raise {key}")),
+            ApiError::Slow { .. } => Some("send it faster, or raise [api] body_timeout_ms".into()),
+            ApiError::Trickle { .. } => Some("send it faster, or lower [api] min_bytes_per_second".into()),
+            ApiError::SlowHead { .. } => Some("send it faster, or raise [api] header_timeout_ms".into()),
+            ApiError::LargeHead { .. } => Some(
+                "send fewer and shorter headers, or raise [api] max_header_bytes and max_headers; what a session is told \
+                 belongs in the body"
+                    .into(),
+            ),
+            ApiError::LongUri => Some("a session's key has at most 512 bytes".into()),
+            ApiError::BadHead => Some("speak HTTP/1.1 without TLS, or put a proxy that does before the gateway".into()),
             ApiError::NoRoute { .. } => Some("the base URL of OpenAI clients ends with /v1".into()),
             ApiError::NotFound { .. } => {
                 Some("`engineroom sessions list` and `engineroom plugins list` show what there is".into())
             }
             ApiError::TooLarge { .. } => Some("raise [api] max_body_bytes, or send only what is new".into()),
             ApiError::Open { .. } => {
-                Some("name the variable that holds a token in [gateway] auth_token_env, or listen on 127.0.0.1".into())
+                Some("name a token's variable in [gateway] auth_token_env or its file in auth_token_file, or listen on 127.0.0.1".into())
             }
             ApiError::Turn(error) => error.hint(),
             ApiError::Model(error) => error.hint(),
@@ -244,30 +338,72 @@ impl Diagnostic for ApiError {
     }
 }
 
+impl ApiError {
+    /// When to try again, in whole seconds.
+    fn retry_after(&self) -> Option<u64> {
+        match self {
+            ApiError::Busy { .. } => Some(1),
+            ApiError::Turn(error) if self.model().is_none() => error.retry_after(),
+            // Rounded up: earlier would be refused again.
+            _ => self.model()?.retry_after().map(|wait| wait.as_secs() + u64::from(wait.subsec_nanos() > 0)),
+        }
+    }
+
+    /// What the answer's head says beside its status.
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        match self {
+            ApiError::Method { allow, .. } if !allow.is_empty() => {
+                headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+            }
+            ApiError::Unauthorized { given } => {
+                let challenge = match given {
+                    true => "Bearer realm=\"engineroom\", error=\"invalid_token\"",
+                    false => "Bearer realm=\"engineroom\"",
+                };
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+            }
+            _ => {}
+        }
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        headers
+    }
+
+    fn log(&self) {
+        let status = self.status();
+        if status >= 500 && !matches!(self, ApiError::Busy { .. }) {
+            tracing::warn!(status, error = %self.report(), "a request failed");
+        } else {
+            tracing::debug!(status, error = %self.report(), "a request was refused");
+        }
+    }
+
+    /// The whole answer as it goes over the wire, for a connection that has no request yet, and ends with it.
+    pub(super) fn raw(&self) -> Vec<u8> {
+        self.log();
+        let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = self.document().to_string();
+        let mut raw = format!("HTTP/1.1 {status}\r\n").into_bytes();
+        for (name, value) in &self.headers() {
+            raw.extend_from_slice(name.as_str().as_bytes());
+            raw.extend_from_slice(b": ");
+            raw.extend_from_slice(value.as_bytes());
+            raw.extend_from_slice(b"\r\n");
+        }
+        raw.extend_from_slice(format!("content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()).as_bytes());
+        raw
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        if status.is_server_error() {
-            tracing::warn!(status = status.as_u16(), error = %self.report(), "a request failed");
-        } else {
-            tracing::debug!(status = status.as_u16(), error = %self.report(), "a request was refused");
-        }
+        self.log();
         let mut response = Response::new(Body::from(self.document().to_string()));
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let ApiError::Method { allow, .. } = &self
-            && !allow.is_empty()
-        {
-            headers.insert(header::ALLOW, HeaderValue::from_static(allow));
-        }
-        if matches!(self, ApiError::Unauthorized) {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
-        if let Some(wait) = self.model().and_then(ModelError::retry_after) {
-            // Whole seconds, rounded up: earlier would be refused again.
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs() + u64::from(wait.subsec_nanos() > 0)));
-        }
+        *response.status_mut() = StatusCode::from_u16(self.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.headers_mut() = self.headers();
         response
     }
 }
@@ -292,7 +428,7 @@ mod tests {
             json!({"message": "messages is missing", "type": "invalid_request_error", "param": "messages",
                 "code": "CE701", "diagnostic": "CE701", "causes": [], "hint": error["hint"]})
         );
-        let (status, error) = shown(ApiError::Unauthorized);
+        let (status, error) = shown(ApiError::Unauthorized { given: false });
         assert_eq!((status, &error["type"]), (401, &json!("authentication_error")));
         assert!(error["hint"].is_string());
     }

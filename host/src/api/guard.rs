@@ -1,52 +1,79 @@
 //! Who may come in.
 //!
 //! A page of any site can make a browser send requests to loopback; what gives it away is its Origin, or, after DNS rebinding,
-//! its Host. So both are checked on every request, before anything else is looked at.
+//! its Host. So both are checked on every request, before anything else is looked at. Then the token says who it is, if the
+//! gateway has tokens, and a place among the requests in work is taken.
 
-use super::{Api, ApiError, paths};
-use axum::extract::{Request, State};
+use super::caller::Caller;
+use super::{Api, ApiError, limits, paths};
+use crate::config::Token;
+use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use subtle::ConstantTimeEq;
 
 /// The rules for one address.
 pub(super) struct Guard {
     listen: IpAddr,
-    /// Digest of the token: two of them have the same length, so comparing them tells nothing by its time.
-    token: Option<[u8; 32]>,
+    /// Digest of each token, and who carries it. Digests have the same length, and tell nothing of what they are made from.
+    tokens: Vec<([u8; 32], Caller)>,
+    /// Everybody, where there is no token.
+    open: Caller,
 }
 
 impl std::fmt::Debug for Guard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Guard").field("listen", &self.listen).field("token", &self.token.is_some()).finish()
+        f.debug_struct("Guard").field("listen", &self.listen).field("tokens", &self.tokens.len()).finish()
     }
 }
 
 impl Guard {
-    pub(super) fn new(listen: SocketAddr, token: Option<&str>) -> Guard {
-        Guard { listen: listen.ip(), token: token.map(|token| Sha256::digest(token.as_bytes()).into()) }
+    /// `open`: the agents that everybody may use where there is no token.
+    pub(super) fn new(listen: SocketAddr, tokens: &[Token], open: &[String]) -> Guard {
+        let digest = |token: &Token| Sha256::digest(token.secret.reveal().as_bytes()).into();
+        let tokens = tokens.iter().map(|token| (digest(token), Caller::of(token))).collect();
+        Guard { listen: listen.ip().to_canonical(), tokens, open: Caller::new(open) }
     }
 
     pub(super) fn has_token(&self) -> bool {
-        self.token.is_some()
+        !self.tokens.is_empty()
     }
 
-    fn admit(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
+    fn admit(&self, headers: &HeaderMap, uri: &Uri) -> Result<Caller, ApiError> {
+        self.of_here(headers, uri)?;
+        if !self.has_token() {
+            return Ok(self.open.clone());
+        }
+        let given = bearer(headers);
+        match given.and_then(|given| self.known(given)) {
+            Some(caller) => Ok(caller),
+            // Whoever watches over the process has no token; without one they say no more than that.
+            None if is_open_to_all(uri.path()) => Ok(Caller::nobody()),
+            None => Err(ApiError::Unauthorized { given: given.is_some() }),
+        }
+    }
+
+    /// That the request is for this gateway, and comes from no page of another site.
+    fn of_here(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), ApiError> {
+        let stranger = |host: &str| ApiError::Forbidden { message: format!("the host \"{host}\" is not this gateway") };
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = match (hosts.next(), hosts.next()) {
-            (Some(host), None) => host.to_str().ok(),
-            (None, _) => uri.authority().map(|authority| authority.as_str()),
-            (Some(_), Some(_)) => None,
+            (Some(host), None) => Some(host.to_str().map_err(|_| stranger("?"))?),
+            (None, _) => None,
+            (Some(_), Some(_)) => return Err(ApiError::Forbidden { message: "the request names several hosts".into() }),
         };
-        match host {
-            Some(host) if self.own(host) => {}
-            Some(host) => {
-                return Err(ApiError::Forbidden { message: format!("the host \"{host}\" is not this gateway") });
+        // A request for a whole address names its host there; a Host header beside it must not say something else.
+        let names: Vec<&str> = uri.authority().map(|authority| authority.as_str()).into_iter().chain(host).collect();
+        match names.iter().find(|name| !self.own(name)) {
+            Some(name) => return Err(stranger(name)),
+            None if names.is_empty() => {
+                return Err(ApiError::Forbidden { message: "the request names no host".into() });
             }
-            None => return Err(ApiError::Forbidden { message: "the request names no host".into() }),
+            None => {}
         }
         for origin in headers.get_all(header::ORIGIN) {
             let origin = origin.to_str().unwrap_or("");
@@ -57,27 +84,37 @@ impl Guard {
                 return Err(ApiError::Forbidden { message: format!("pages of \"{origin}\" may not use this gateway") });
             }
         }
-        // Whoever watches over the process has no token, and these say nothing else.
-        if matches!(uri.path(), "/healthz" | "/readyz") {
-            return Ok(());
-        }
-        match &self.token {
-            Some(token) if !bearer(headers).is_some_and(|given| same(token, given)) => Err(ApiError::Unauthorized),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// True for a loopback name, and for the address that is listened on. A gateway that listens everywhere cannot know its
     /// names; there the token, without which it does not start, keeps strangers out.
     fn own(&self, host: &str) -> bool {
         let Some(name) = without_port(host) else { return false };
-        if name.eq_ignore_ascii_case("localhost") {
+        // The one dot behind a whole name means the same name.
+        if name.strip_suffix('.').unwrap_or(name).eq_ignore_ascii_case("localhost") {
             return true;
         }
-        match name.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(address) if address.is_loopback() || address == self.listen => true,
+        let address = match name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            Some(six) => six.parse().map(IpAddr::V6).ok(),
+            None => name.parse().map(IpAddr::V4).ok(),
+        };
+        match address.map(|address| address.to_canonical()) {
+            Some(address) if address.is_loopback() || address == self.listen => true,
             _ => self.listen.is_unspecified() && self.has_token(),
         }
+    }
+
+    /// Who carries this token. Every token is compared, each in constant time.
+    fn known(&self, given: &str) -> Option<Caller> {
+        let given: [u8; 32] = Sha256::digest(given.as_bytes()).into();
+        let mut found = None;
+        for (digest, caller) in &self.tokens {
+            if bool::from(digest.ct_eq(&given)) {
+                found = Some(caller.clone());
+            }
+        }
+        found
     }
 }
 
@@ -87,117 +124,51 @@ fn without_port(host: &str) -> Option<&str> {
         Some(end) => host.split_at(end + 2),
         None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
-    let port = rest.is_empty() || rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+    let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let port = rest.is_empty() || rest.strip_prefix(':').is_some_and(digits);
     (port && !name.is_empty()).then_some(name)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let (scheme, token) = all.next()?.to_str().ok()?.split_once(' ')?;
+    // Of two of them nobody could say which one counts.
+    (all.next().is_none() && scheme.eq_ignore_ascii_case("bearer")).then_some(token.trim())
 }
 
-fn same(token: &[u8; 32], given: &str) -> bool {
-    let given: [u8; 32] = Sha256::digest(given.as_bytes()).into();
-    token.iter().zip(given).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+/// What answers without a token, and then without detail; it takes no place among the requests either.
+fn is_open_to_all(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
 }
 
 /// Every request passes here, and is counted.
-pub(super) async fn check(State(api): State<Arc<Api>>, request: Request, next: Next) -> Response {
+pub(super) async fn check(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let route = paths::label(request.uri().path());
-    let response = match api.guard.admit(request.headers(), request.uri()) {
-        Ok(()) => next.run(request).await,
+    let free = is_open_to_all(request.uri().path());
+    let admitted = api.guard.admit(request.headers(), request.uri());
+    let place = match admitted {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            if free { Ok(None) } else { api.limits.request().map(Some) }
+        }
+        Err(error) => Err(error),
+    };
+    let response = match place {
+        Ok(place) => limits::holding(next.run(request).await, place),
         Err(error) => error.into_response(),
     };
     api.metrics.request(route, response.status().as_u16());
     response
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use axum::http::HeaderValue;
-
-    fn status(listen: &str, token: Option<&str>, headers: &[(&'static str, &str)]) -> u16 {
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.append(*name, HeaderValue::from_str(value).unwrap());
-        }
-        let guard = Guard::new(listen.parse().unwrap(), token);
-        guard.admit(&map, &Uri::from_static("/v1/models")).map_or_else(|error| error.status(), |()| 200)
+/// Lets only those pass who may see the gateway as a whole.
+pub(super) async fn operator(Extension(caller): Extension<Caller>, request: Request, next: Next) -> Response {
+    if caller.unlimited() {
+        return next.run(request).await;
     }
-
-    const LOOPBACK: &str = "127.0.0.1:7421";
-
-    #[test]
-    fn loopback_names_come_in_with_any_port() {
-        for host in ["127.0.0.1:7421", "127.0.0.1", "localhost:80", "LocalHost", "[::1]:7421", "[::1]", "127.9.9.9"] {
-            assert_eq!(status(LOOPBACK, None, &[("host", host)]), 200, "{host}");
-        }
-    }
-
-    #[test]
-    fn every_other_host_is_refused() {
-        let hosts = [
-            "example.com",
-            "example.com:7421",
-            "127.0.0.1.example.com",
-            "localhost.example.com",
-            "192.0.2.1",
-            "10.0.0.1:7421",
-            "",
-            ":7421",
-            "localhost:x",
-            "[::1",
-            "[::1]x",
-            "0.0.0.0:7421",
-            "a@127.0.0.1",
-        ];
-        for host in hosts {
-            assert_eq!(status(LOOPBACK, None, &[("host", host)]), 403, "{host}");
-        }
-        assert_eq!(status(LOOPBACK, None, &[]), 403);
-        assert_eq!(status(LOOPBACK, None, &[("host", "localhost"), ("host", "example.com")]), 403, "two hosts");
-    }
-
-    #[test]
-    fn pages_of_other_sites_are_refused() {
-        for (origin, expected) in [
-            ("http://localhost:3000", 200),
-            ("https://127.0.0.1", 200),
-            ("http://[::1]:5173", 200),
-            ("https://example.com", 403),
-            ("https://localhost.example.com", 403),
-            ("null", 403),
-            ("file://", 403),
-            ("chrome-extension://abc", 403),
-            ("", 403),
-        ] {
-            assert_eq!(status(LOOPBACK, None, &[("host", "localhost"), ("origin", origin)]), expected, "{origin}");
-        }
-    }
-
-    #[test]
-    fn with_a_token_only_its_bearer_comes_in() {
-        let with = |value: &str| status(LOOPBACK, Some("secret"), &[("host", "localhost"), ("authorization", value)]);
-        assert_eq!(with("Bearer secret"), 200);
-        assert_eq!(with("bearer  secret "), 200);
-        for wrong in ["Bearer secre", "Bearer secret2", "Bearer ", "Basic secret", "secret", ""] {
-            assert_eq!(with(wrong), 401, "{wrong}");
-        }
-        assert_eq!(status(LOOPBACK, Some("secret"), &[("host", "localhost")]), 401);
-        assert_eq!(
-            status(LOOPBACK, Some("secret"), &[("host", "example.com"), ("authorization", "Bearer secret")]),
-            403
-        );
-    }
-
-    #[test]
-    fn an_open_gateway_is_known_by_its_address_or_by_any_name_when_it_listens_everywhere() {
-        let bearer = ("authorization", "Bearer t");
-        assert_eq!(status("192.0.2.1:1", Some("t"), &[("host", "192.0.2.1:1"), bearer]), 200);
-        assert_eq!(status("192.0.2.1:1", Some("t"), &[("host", "192.0.2.2:1"), bearer]), 403);
-        assert_eq!(status("0.0.0.0:1", Some("t"), &[("host", "desk.lan:1"), bearer]), 200);
-        assert_eq!(status("0.0.0.0:1", Some("t"), &[("host", "desk.lan:1")]), 401);
-        assert_eq!(status("0.0.0.0:1", None, &[("host", "desk.lan:1")]), 403);
-    }
+    ApiError::Operator { path: request.uri().path().to_owned() }.into_response()
 }
+
+#[cfg(test)]
+#[path = "guard_tests.rs"]
+mod tests;

@@ -1,6 +1,7 @@
 //! `/api/sessions…`: what is stored, and what the model would see of it.
 
 use super::body;
+use super::caller::Caller;
 use super::paths::{self, SessionOp};
 use super::{Api, ApiError, subagents};
 use crate::transcript::{Entry, EntryBody, EntryId, SessionRecord, Store, StoreError};
@@ -8,7 +9,7 @@ use crate::turn::{CompactReport, ContextReport, RepairAction, RepairRequest};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, Method, Uri};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -51,11 +52,38 @@ fn read_page(asked: AskedPage) -> Result<Page, ApiError> {
     })
 }
 
-/// Sessions, newest use first. `more` is true when there are further ones behind these.
-pub(super) async fn list(State(api): State<Arc<Api>>, page: AskedPage) -> Result<Json<Value>, ApiError> {
+/// Sessions of the caller's agents, newest use first. `more` is true when there are further ones behind these.
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
+    page: AskedPage,
+) -> Result<Json<Value>, ApiError> {
     let page = read_page(page)?;
     let (limit, offset) = (page.limit(), page.offset.unwrap_or(0));
-    let mut sessions = read(&api, move |store| store.sessions(limit + 1, offset)).await?;
+    let mut sessions = read(&api, move |store| {
+        if caller.unlimited() {
+            return store.sessions(limit + 1, offset);
+        }
+        let (mut found, mut passed, mut at) = (Vec::new(), 0, 0);
+        loop {
+            let part = store.sessions(MOST, at)?;
+            at += part.len();
+            let last = part.len() < MOST;
+            for session in part.into_iter().filter(|session| caller.may_use(&session.agent)) {
+                passed += 1;
+                if passed > offset {
+                    found.push(session);
+                }
+                if found.len() > limit {
+                    return Ok(found);
+                }
+            }
+            if last {
+                return Ok(found);
+            }
+        }
+    })
+    .await?;
     let more = sessions.len() > limit;
     sessions.truncate(limit);
     Ok(Json(json!({"sessions": sessions, "limit": limit, "offset": offset, "more": more})))
@@ -64,19 +92,25 @@ pub(super) async fn list(State(api): State<Arc<Api>>, page: AskedPage) -> Result
 /// Everything below one session.
 pub(super) async fn one(
     State(api): State<Arc<Api>>,
+    Extension(caller): Extension<Caller>,
     method: Method,
     uri: Uri,
     page: AskedPage,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ApiError> {
-    let page = read_page(page)?;
     let rest = uri.path().strip_prefix("/api/sessions/").unwrap_or("");
     let Some((key, op)) = paths::session(rest) else {
         return Err(ApiError::NoRoute { path: uri.path().to_owned() });
     };
+    // Before anything else is said: whose session it is.
+    let key = caller.session(key, "key")?;
+    if let SessionOp::Subagent(child) = &op {
+        caller.session(child.clone(), "child")?;
+    }
+    let page = read_page(page)?;
     let answer = match (&op, method.as_str()) {
-        (SessionOp::Whole, "GET" | "HEAD") => show(&api, key, &page).await?,
+        (SessionOp::Whole, "GET" | "HEAD") => show(&api, key.into_string(), &page).await?,
         (SessionOp::Whole, "DELETE") => {
             let report = api.gateway.turns.delete(&key).await?;
             json!({"deleted": true, "key": report.key, "engines": report.engines})
@@ -88,25 +122,25 @@ pub(super) async fn one(
                 _ => turns.context(&key).await?,
             })
         }
-        (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key, &page).await?,
+        (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key.into_string(), &page).await?,
         (SessionOp::Compact, "POST") => {
-            let asked = body::optional_object(&headers, body, SMALL_BODY).await?;
+            let asked = body::optional_object(&api, &headers, body, SMALL_BODY).await?;
             let report = api.gateway.turns.compact(&key, focus(&asked)?).await?;
             compacted(&report)
         }
         (SessionOp::Reset, "POST") => {
-            body::optional_object(&headers, body, SMALL_BODY).await?;
+            body::optional_object(&api, &headers, body, SMALL_BODY).await?;
             let report = api.gateway.turns.reset(&key).await?;
             json!({"reset": true, "key": report.key, "engines": report.engines})
         }
         (SessionOp::Repair, "POST") => {
-            let asked = body::optional_object(&headers, body, SMALL_BODY).await?;
+            let asked = body::optional_object(&api, &headers, body, SMALL_BODY).await?;
             let report = api.gateway.turns.repair(&key, repair(&asked)?).await?;
             serde_json::to_value(report)
                 .map_err(|cause| ApiError::Internal(format!("the repair cannot be shown: {cause}")))?
         }
         (SessionOp::Subagents, "GET" | "HEAD") => subagents::list(&api, &key).await?,
-        (SessionOp::Subagents, "POST") => subagents::spawn(&api, &key, &headers, body).await?,
+        (SessionOp::Subagents, "POST") => subagents::spawn(&api, &caller, &key, &headers, body).await?,
         (SessionOp::Subagent(child), "GET" | "HEAD") => subagents::one(&api, &key, child).await?,
         (SessionOp::Subagent(child), "DELETE") => subagents::end(&api, &key, child).await?,
         (op, _) => {

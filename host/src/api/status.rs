@@ -1,11 +1,12 @@
 //! What the gateway is: alive, ready, its numbers, its engines.
 
+use super::caller::Caller;
 use super::{Api, ApiError, paths, store};
 use crate::observe::{HookNumbers, METRICS_TYPE, Metrics};
 use crate::slot::{EngineState, MAIN_AGENT, Slot, SlotStatus};
 use crate::transcript::{OutboxCount, OutboxSummary};
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -17,14 +18,14 @@ const BACKLOG: usize = 100;
 
 /// Alive: it answers, and says whether it wants to be restarted when that suits. The status stays 200 as long as it goes on
 /// serving; when nobody serves and only a restart changes that, it does not.
-pub(super) async fn healthz(State(api): State<Arc<Api>>) -> Response {
+pub(super) async fn healthz(State(api): State<Arc<Api>>, Extension(caller): Extension<Caller>) -> Response {
     if let Some(reason) = nobody_serves(&api.gateway.slot) {
-        let body = json!({"status": "out", "restart": true, "reason": reason});
+        let body = because(json!({"status": "out", "restart": true}), reason, &caller);
         return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
     }
     let body = match api.gateway.slot.abandoned_threads().restart {
         None => json!({"status": "ok"}),
-        Some(reason) => json!({"status": "degraded", "restart": true, "reason": reason}),
+        Some(reason) => because(json!({"status": "degraded", "restart": true}), reason, &caller),
     };
     Json(body).into_response()
 }
@@ -38,8 +39,17 @@ fn nobody_serves(slot: &Slot) -> Option<String> {
     Some(format!("every engine of the chain is out, and the policy is strict{why}; a restart lets them in again"))
 }
 
-/// Ready: the store answers and can be written to, and each slot's engine is ready or out, which is settled before the first request is served.
-pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Response {
+/// The reason is told to those who may see the gateway as a whole; the rest to everybody who watches.
+fn because(mut body: Value, reason: String, caller: &Caller) -> Value {
+    if let Some(fields) = body.as_object_mut().filter(|_| caller.unlimited()) {
+        fields.insert("reason".into(), reason.into());
+    }
+    body
+}
+
+/// Ready: the store answers and can be written to, and each slot's engine is ready or out, which is settled before the first
+/// request is served.
+pub(super) async fn readyz(State(api): State<Arc<Api>>, Extension(caller): Extension<Caller>) -> Response {
     let stored = Arc::clone(&api.gateway.store);
     let problem = if api.stopping() {
         Some("the gateway is stopping".to_owned())
@@ -53,23 +63,30 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>) -> Response {
     if problem.is_none()
         && let Some(trouble) = store::health(&api.gateway.store).await
     {
-        let body = json!({"status": "degraded", "reason": trouble.message, "code": trouble.code, "hint": trouble.hint});
+        let mut body = because(json!({"status": "degraded"}), trouble.message, &caller);
+        if let Some(fields) = body.as_object_mut().filter(|_| caller.unlimited()) {
+            fields.insert("code".into(), json!(trouble.code));
+            fields.insert("hint".into(), json!(trouble.hint));
+        }
         return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
     }
     if problem.is_none()
         && let Some(reason) = nobody_serves(&api.gateway.slot)
     {
-        let body = json!({"status": "not ready", "restart": true, "reason": reason});
+        let body = because(json!({"status": "not ready", "restart": true}), reason, &caller);
         return (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response();
     }
     match problem {
         None => match api.gateway.slot.abandoned_threads().restart {
             None => Json(json!({"status": "ready"})).into_response(),
             // What is passed over is settled, and somebody serves.
-            Some(reason) => Json(json!({"status": "ready", "restart": true, "reason": reason})).into_response(),
+            Some(reason) => {
+                Json(because(json!({"status": "ready", "restart": true}), reason, &caller)).into_response()
+            }
         },
         Some(reason) => {
-            (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "not ready", "reason": reason}))).into_response()
+            let body = because(json!({"status": "not ready"}), reason, &caller);
+            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `/api/sessions/{key}/subagents…`: children of a session.
 
+use super::caller::Caller;
 use super::{Api, ApiError, body};
 use crate::turn::{SpawnBudgets, SpawnMode, SpawnRequest, SubagentError, SubagentReport, TurnError};
 use axum::body::Body;
@@ -23,9 +24,19 @@ pub(super) async fn one(api: &Api, key: &str, child: &str) -> Result<Value, ApiE
 }
 
 /// Starts a child; answers when it runs, or with `wait` when it has ended.
-pub(super) async fn spawn(api: &Api, key: &str, headers: &HeaderMap, body: Body) -> Result<Value, ApiError> {
-    let fields = body::object(headers, body, api.gateway.config.api.max_body_bytes).await?;
-    document(&api.gateway.turns.spawn_subagent(key, request(&fields)?).await?)
+pub(super) async fn spawn(
+    api: &Api,
+    caller: &Caller,
+    key: &str,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Value, ApiError> {
+    let fields = body::object(api, headers, body, api.gateway.config.api.max_body_bytes).await?;
+    let asked = request(&fields)?;
+    if let Some(agent) = &asked.agent {
+        caller.agent(agent)?;
+    }
+    document(&api.gateway.turns.spawn_subagent(key, asked).await?)
 }
 
 /// Ends a child, if it runs, and deletes its session.

@@ -3,6 +3,7 @@
 //! Either way a command speaks the HTTP interface, so it cannot know more, or behave otherwise, than any other program.
 
 use super::error::CliError;
+use crate::config::Secret;
 use super::running::Running;
 use super::sse::{Decoder, Event};
 use axum::body::Body;
@@ -19,7 +20,7 @@ const CONNECT: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone)]
 pub struct Door {
     way: Way,
-    token: Option<String>,
+    token: Option<Secret>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,12 +41,12 @@ pub struct Streamed {
 
 impl Door {
     /// To a running gateway.
-    pub fn remote(running: Running, token: Option<String>) -> Door {
+    pub fn remote(running: Running, token: Option<Secret>) -> Door {
         Door { way: Way::Remote(running), token }
     }
 
     /// To the routes of a gateway in this process.
-    pub fn local(router: axum::Router, token: Option<String>) -> Door {
+    pub fn local(router: axum::Router, token: Option<Secret>) -> Door {
         Door { way: Way::Local(router), token }
     }
 
@@ -112,7 +113,10 @@ impl Door {
             request = request.header(*name, *value);
         }
         if let Some(token) = &self.token {
-            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+            let mut value = header::HeaderValue::from_str(&format!("Bearer {}", token.reveal()))
+                .map_err(|error| CliError::Usage(format!("the token: {error}")))?;
+            value.set_sensitive(true);
+            request = request.header(header::AUTHORIZATION, value);
         }
         let body = match body {
             Some(value) => {
@@ -261,11 +265,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_local_way_speaks_the_same_as_the_remote() {
-        check(Door::local(routes(), Some("t".into()))).await;
+        check(Door::local(routes(), Some(Secret::new("t")))).await;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = tokio::spawn(async move { axum::serve(listener, routes()).await });
-        check(Door::remote(Running { address, pid: 1 }, Some("t".into()))).await;
+        check(Door::remote(Running { address, pid: 1 }, Some(Secret::new("t")))).await;
         server.abort();
     }
 

@@ -20,7 +20,7 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
         context.out.aside(&format!("note: {note}"));
     }
     // Asked for before anything is started: a gateway without the token that its operator believes in must not serve.
-    config.gateway.token()?;
+    config.gateway.tokens()?;
     let on_signal = |source| CliError::Start { what: "the signal handler", source };
     let mut signals = Signals {
         terminate: signal(SignalKind::terminate()).map_err(on_signal)?,
@@ -98,7 +98,7 @@ fn greet(context: &Context, gateway: &Gateway, address: SocketAddr) {
     let out = context.out;
     let status = gateway.slot.status();
     let config = context.config();
-    let curl = curl(address, &context.model_name(None, None), config.gateway.auth_token_env.as_deref());
+    let curl = curl(address, &context.model_name(None, None), crate::config::secret::for_a_shell(&config.gateway));
     if out.is_json() {
         out.document(&json!({
             "address": format!("http://{address}"),
@@ -140,8 +140,8 @@ fn model_line(model: &ModelInfo) -> String {
 }
 
 /// One line for a shell.
-fn curl(address: SocketAddr, model: &str, token: Option<&str>) -> String {
-    let token = token.map(|name| format!(" -H \"authorization: Bearer ${name}\"")).unwrap_or_default();
+fn curl(address: SocketAddr, model: &str, token: Option<String>) -> String {
+    let token = token.map(|token| format!(" -H \"authorization: Bearer {token}\"")).unwrap_or_default();
     let body =
         json!({"model": model, "messages": [{"role": "user", "content": "My harbour pilot is called Marisol."}]});
     format!(
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn the_line_to_try_is_one_line_for_a_shell() {
         let address = SocketAddr::from(([127, 0, 0, 1], 7421));
-        let line = curl(address, "it's", Some("TOKEN"));
+        let line = curl(address, "it's", Some("$TOKEN".into()));
         assert!(line.starts_with("curl -s http://127.0.0.1:7421/v1/chat/completions "), "{line}");
         assert!(line.contains("\"authorization: Bearer $TOKEN\"") && line.contains("it'\\''s"), "{line}");
         assert!(!line.contains('\n'));

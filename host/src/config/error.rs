@@ -108,7 +108,35 @@ pub enum ConfigError {
         /// The variable.
         name: String,
         /// The key that names it.
-        key: &'static str,
+        key: String,
+    },
+    /// The file that holds a secret cannot be used.
+    #[error("the file {}, named by {key}, cannot be used: {reason}", path.display())]
+    SecretFile {
+        /// The file.
+        path: PathBuf,
+        /// The key that names it.
+        key: String,
+        /// Why not.
+        reason: String,
+        /// What mends it.
+        hint: String,
+    },
+    /// A token that can be guessed.
+    #[error("the token of [{section}] is too weak: {reason}")]
+    WeakToken {
+        /// The section that names it.
+        section: String,
+        /// Why.
+        reason: String,
+        /// What makes a good one.
+        make: &'static str,
+    },
+    /// Two tokens are the same, so that nobody could say whose it is.
+    #[error("[{}] and [{}] have the same token", sections[0], sections[1])]
+    SameToken {
+        /// Their sections.
+        sections: [String; 2],
     },
 }
 
@@ -137,6 +165,9 @@ impl Diagnostic for ConfigError {
                 _ => "CE104",
             },
             ConfigError::SecretMissing { .. } => "CE105",
+            ConfigError::SecretFile { .. } => "CE106",
+            ConfigError::WeakToken { .. } => "CE107",
+            ConfigError::SameToken { .. } => "CE108",
         }
     }
 
@@ -154,6 +185,9 @@ impl Diagnostic for ConfigError {
             ConfigError::SecretMissing { name, key } => {
                 Some(format!("set {name} in the environment of this process, or remove {key}"))
             }
+            ConfigError::SecretFile { hint, .. } => Some(hint.clone()),
+            ConfigError::WeakToken { make, .. } => Some(format!("`{make}` makes a good one")),
+            ConfigError::SameToken { .. } => Some("give each of them a token of its own".into()),
         }
     }
 

@@ -10,6 +10,7 @@ mod given;
 mod limits;
 mod provenance;
 mod read;
+pub(crate) mod secret;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -18,11 +19,12 @@ mod types;
 pub use error::{ConfigError, Place, Problem};
 pub use limits::{LimitsConfig, SandboxMode};
 pub use provenance::{Origin, Source};
+pub use secret::{Secret, Token};
 pub use settings::DEADLINE_NAMES;
 pub use types::*;
 
 use read::Reader;
-use settings::{AGENTS, DEADLINES, SETTINGS};
+use settings::{AGENTS, DEADLINES, SETTINGS, TOKENS};
 use std::path::{Path, PathBuf};
 
 /// Name of the file that is read from the working folder when no other is named.
@@ -118,18 +120,19 @@ pub fn load_from(
 /// Rules over more than one key.
 fn check_whole(reader: &mut Reader<'_>) {
     let gateway = &reader.config.gateway;
-    if !gateway.listen.ip().is_loopback() && gateway.auth_token_env.is_none() {
+    if !gateway.listen.ip().is_loopback() && !gateway.has_token() {
         let place = reader.places.get("gateway.listen").cloned().unwrap_or_else(|| reader.place(None));
         reader.problem(
             Problem::OPEN_DOOR,
             place,
             format!(
-                "gateway.listen is {}, which is not loopback, and gateway.auth_token_env is not set",
+                "gateway.listen is {}, which is not loopback, and no token is configured",
                 gateway.listen
             ),
-            Some("name the variable that holds the token in gateway.auth_token_env, or listen on 127.0.0.1".into()),
+            Some("name the token's variable in gateway.auth_token_env or its file in gateway.auth_token_file, or listen on 127.0.0.1".into()),
         );
     }
+    check_tokens(reader);
     check_shadow(reader);
     let gateway = reader.config.model.clone();
     check_model(reader, "", &gateway);
@@ -142,6 +145,35 @@ fn check_whole(reader: &mut Reader<'_>) {
         }
         if host_key(&model) != host_key(&gateway) || model.provider != gateway.provider {
             check_host(reader, &format!("{AGENTS}.{id}."), &model);
+        }
+    }
+}
+
+/// Each token comes from one place, and a named one says whom it is for.
+fn check_tokens(reader: &mut Reader<'_>) {
+    let gateway = reader.config.gateway.clone();
+    if gateway.auth_token_env.is_some() && gateway.auth_token_file.is_some() {
+        let place = reader.places.get("gateway.auth_token_file").cloned().unwrap_or_else(|| reader.place(None));
+        let message = "gateway.auth_token_env and gateway.auth_token_file are both set".into();
+        reader.problem(Problem::WRONG_VALUE, place, message, Some("the token comes from one place: remove one".into()));
+    }
+    for (name, token) in &gateway.tokens {
+        let section = format!("{TOKENS}.{name}");
+        let place = |field: &str| reader.places.get(&format!("{section}.{field}")).cloned();
+        let place = ["file", "env", "agents"].iter().find_map(|field| place(field));
+        let place = place.unwrap_or_else(|| reader.place(None));
+        let source = match (&token.env, &token.file) {
+            (Some(_), Some(_)) => Some((Problem::WRONG_VALUE, format!("{section} has both env and file"))),
+            (None, None) => Some((Problem::MISSING_KEY, format!("{section} has neither env nor file"))),
+            _ => None,
+        };
+        if let Some((code, message)) = source {
+            let hint = "name the variable in env, or the file in file".to_owned();
+            reader.problem(code, place.clone(), message, Some(hint));
+        }
+        if token.agents.is_empty() {
+            let hint = "list the agents that it may use, or write agents = [\"*\"]".to_owned();
+            reader.problem(Problem::MISSING_KEY, place, format!("{section}.agents is missing"), Some(hint));
         }
     }
 }
@@ -234,6 +266,8 @@ fn origins(config: &Config, places: &std::collections::BTreeMap<String, Place>) 
     for (key, place) in places {
         let value = if let Some(rest) = key.strip_prefix("plugins.entries.") {
             entry_value(config, rest)
+        } else if let Some(rest) = key.strip_prefix("gateway.tokens.") {
+            token_value(config, rest)
         } else if let Some(rest) = key.strip_prefix("agents.") {
             agent_value(config, rest)
         } else {
@@ -242,6 +276,13 @@ fn origins(config: &Config, places: &std::collections::BTreeMap<String, Place>) 
         out.push(Origin { key: key.clone(), value, source: Source::from(place) });
     }
     out
+}
+
+/// Where a token comes from and whom it is for: never the token.
+fn token_value(config: &Config, rest: &str) -> serde_json::Value {
+    let found = rest.rsplit_once('.').and_then(|(name, field)| Some((config.gateway.tokens.get(name)?, field)));
+    let Some((token, field)) = found else { return serde_json::Value::Null };
+    serde_json::to_value(token).ok().and_then(|whole| whole.get(field).cloned()).unwrap_or_default()
 }
 
 fn entry_value(config: &Config, rest: &str) -> serde_json::Value {
@@ -266,22 +307,5 @@ fn agent_value(config: &Config, rest: &str) -> serde_json::Value {
             Some(setting) => (setting.show)(&read::as_agent(config, id)),
             None => serde_json::Value::Null,
         },
-    }
-}
-
-impl GatewayConfig {
-    /// The token that requests must carry, read from the environment; `None` when no token is configured. A variable that is
-    /// named but not set is an error, so that a gateway never serves without the token that its operator believes in.
-    pub fn token(&self) -> Result<Option<String>, ConfigError> {
-        secret(self.auth_token_env.as_deref(), "gateway.auth_token_env")
-    }
-}
-
-/// The value of the variable `name`, which the configuration key `key` names.
-fn secret(name: Option<&str>, key: &'static str) -> Result<Option<String>, ConfigError> {
-    let Some(name) = name else { return Ok(None) };
-    match std::env::var(name) {
-        Ok(value) if !value.trim().is_empty() => Ok(Some(value.trim().to_owned())),
-        _ => Err(ConfigError::SecretMissing { name: name.to_owned(), key }),
     }
 }

@@ -61,13 +61,15 @@ pub struct Origin {
 
 /// Replaces what looks like a secret. The gateway's own secrets never stand in the file, but an engine's author may have
 /// asked for one in `config`.
-pub(super) fn redacted(key: &str, value: &Value) -> Value {
-    const TELLING: [&str; 6] = ["key", "token", "secret", "password", "passphrase", "credential"];
-    let lower = key.to_ascii_lowercase();
+pub(crate) fn redacted(key: &str, value: &Value) -> Value {
     match value {
-        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), redacted(k, v))).collect()),
+        Value::Object(map) => {
+            // What stands below a telling name is no less secret than what stands at it.
+            let under = super::secret::telling(key);
+            Value::Object(map.iter().map(|(k, v)| (k.clone(), redacted(if under { key } else { k }, v))).collect())
+        }
         Value::Array(items) => Value::Array(items.iter().map(|item| redacted(key, item)).collect()),
-        Value::String(text) if !lower.ends_with("_env") && TELLING.iter().any(|word| lower.contains(word)) => {
+        Value::String(text) if super::secret::telling(key) => {
             Value::String(if text.is_empty() { String::new() } else { "***".into() })
         }
         other => other.clone(),

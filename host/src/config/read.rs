@@ -5,9 +5,9 @@ use super::given::{Given, Raw, Wrong, nearest};
 use super::limits::{LIMIT_KEYS, LimitsConfig};
 use super::settings::{
     AGENT_KEYS, AGENT_SECTIONS, AGENTS, DEADLINE_NAMES, DEADLINES, ENTRIES, ENTRY_KEYS, GRANTS, ISOLATION, SETTINGS,
-    SLOT_KEYS, children, is_section, variable,
+    SLOT_KEYS, TOKEN_KEYS, TOKENS, children, is_section, variable,
 };
-use super::types::{AgentConfig, Config, EntryConfig};
+use super::types::{AgentConfig, Config, EntryConfig, TokenConfig};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -84,6 +84,7 @@ impl<'a> Reader<'a> {
             match dotted.as_str() {
                 ENTRIES => self.each(&dotted, item, key_span, Reader::entry),
                 AGENTS => self.each(&dotted, item, key_span, Reader::agent),
+                TOKENS => self.each(&dotted, item, key_span, Reader::token),
                 section if is_section(section) => {
                     if let Some(inner) = self.table(&dotted, item, key_span) {
                         self.section(&dotted, inner);
@@ -192,6 +193,26 @@ impl<'a> Reader<'a> {
             self.took(&dotted, place, outcome);
         }
         self.config.plugins.entries.insert(id.to_owned(), entry);
+    }
+
+    fn token(&mut self, path: &str, id: &str, table: &dyn TableLike) {
+        let mut token = TokenConfig::default();
+        for (name, item) in table.iter() {
+            let key_span = table.key(name).and_then(toml_edit::Key::span);
+            let given = Given { raw: Raw::Toml(item), base: self.base };
+            let outcome = match name {
+                "env" => given.variable().map(|value| token.env = value),
+                "file" => given.maybe_path().map(|value| token.file = value),
+                "agents" => given.list().map(|value| token.agents = value),
+                _ => {
+                    self.unknown_of(path, name, key_span, &TOKEN_KEYS);
+                    continue;
+                }
+            };
+            let place = self.place(item.span().or(key_span));
+            self.took(&format!("{path}.{name}"), place, outcome);
+        }
+        self.config.gateway.tokens.insert(id.to_owned(), token);
     }
 
     fn limits(&mut self, path: &str, table: &dyn TableLike) -> LimitsConfig {

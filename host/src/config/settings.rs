@@ -64,11 +64,26 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("gateway.listen", gateway.listen, address),
     setting!("gateway.state_dir", gateway.state_dir, path),
     setting!("gateway.auth_token_env", gateway.auth_token_env, variable),
+    setting!("gateway.auth_token_file", gateway.auth_token_file, maybe_path),
+    setting!("gateway.open_agents", gateway.open_agents, list),
+    setting!("gateway.unknown_agents", gateway.unknown_agents, number, 0),
     setting!("gateway.hot_sessions_bytes", gateway.hot_sessions_bytes, number, 0),
     setting!("gateway.queue_per_session", gateway.queue_per_session, number, 0),
+    setting!("gateway.queue_total", gateway.queue_total, number, 0),
+    setting!("gateway.queue_timeout_ms", gateway.queue_timeout_ms, millis),
     setting!("gateway.drain_ms", gateway.drain_ms, millis),
     setting!("api.session_from", api.session_from, list_of, &["header", "user"]),
     setting!("api.max_body_bytes", api.max_body_bytes, number, 1024),
+    setting!("api.max_bodies_bytes", api.max_bodies_bytes, number, 1024),
+    setting!("api.max_header_bytes", api.max_header_bytes, number, 8192),
+    setting!("api.max_headers", api.max_headers, number, 16),
+    setting!("api.max_connections", api.max_connections, number, 1),
+    setting!("api.max_requests", api.max_requests, number, 1),
+    setting!("api.header_timeout_ms", api.header_timeout_ms, millis),
+    setting!("api.body_timeout_ms", api.body_timeout_ms, millis),
+    setting!("api.idle_timeout_ms", api.idle_timeout_ms, millis),
+    setting!("api.write_timeout_ms", api.write_timeout_ms, millis),
+    setting!("api.min_bytes_per_second", api.min_bytes_per_second, number, 1),
     Setting {
         key: "model.provider",
         apply: |config, given| {
@@ -174,6 +189,10 @@ pub const DEADLINE_NAMES: &[&str] = &[
 pub(super) const DEADLINES: &str = "plugins.deadlines";
 /// The table of plugins, keyed by plugin id.
 pub(super) const ENTRIES: &str = "plugins.entries";
+/// The table of tokens, keyed by name.
+pub(super) const TOKENS: &str = "gateway.tokens";
+/// Keys of `[gateway.tokens.NAME]`.
+pub(super) const TOKEN_KEYS: [&str; 3] = ["env", "file", "agents"];
 /// The table of agents, keyed by agent id.
 pub(super) const AGENTS: &str = "agents";
 
@@ -192,7 +211,7 @@ pub(super) const SLOT_KEYS: [&str; 2] = ["contextEngine", "memory"];
 pub(super) fn children(section: &str) -> Vec<String> {
     let prefix = if section.is_empty() { String::new() } else { format!("{section}.") };
     let mut out: Vec<String> = Vec::new();
-    let fixed = SETTINGS.iter().map(|setting| setting.key).chain([DEADLINES, ENTRIES, AGENTS]);
+    let fixed = SETTINGS.iter().map(|setting| setting.key).chain([DEADLINES, ENTRIES, AGENTS, TOKENS]);
     for key in fixed {
         if let Some(rest) = key.strip_prefix(&prefix) {
             let child = rest.split('.').next().unwrap_or(rest);

@@ -161,8 +161,8 @@ fn columns_count_characters() {
     check(
         "gateway = { \"ö\" = 1, x = 2 }\n",
         &[
-            "CE110 1:13 unknown key gateway.ö → known here: listen, state_dir, auth_token_env, hot_sessions_bytes, queue_per_session, drain_ms",
-            "CE110 1:22 unknown key gateway.x → known here: listen, state_dir, auth_token_env, hot_sessions_bytes, queue_per_session, drain_ms",
+            "CE110 1:13 unknown key gateway.ö → known here: listen, state_dir, auth_token_env, auth_token_file, open_agents, unknown_agents, hot_sessions_bytes, queue_per_session, queue_total, queue_timeout_ms, drain_ms, tokens",
+            "CE110 1:22 unknown key gateway.x → known here: listen, state_dir, auth_token_env, auth_token_file, open_agents, unknown_agents, hot_sessions_bytes, queue_per_session, queue_total, queue_timeout_ms, drain_ms, tokens",
         ],
     );
 }
@@ -172,7 +172,7 @@ fn an_open_door_needs_a_token() {
     check(
         "[gateway]\nlisten = \"0.0.0.0:1\"\n",
         &[
-            "CE113 2:10 gateway.listen is 0.0.0.0:1, which is not loopback, and gateway.auth_token_env is not set → name the variable that holds the token in gateway.auth_token_env, or listen on 127.0.0.1",
+            "CE113 2:10 gateway.listen is 0.0.0.0:1, which is not loopback, and no token is configured → name the token's variable in gateway.auth_token_env or its file in gateway.auth_token_file, or listen on 127.0.0.1",
         ],
     );
     let error = load_text("", &[("ENGINEROOM_GATEWAY_LISTEN", "[::]:80")], &[]).unwrap_err();
@@ -186,6 +186,34 @@ fn a_token_that_is_named_but_not_set_is_an_error() {
     let loaded = load_text("[gateway]\nauth_token_env = \"ENGINEROOM_TEST_NEVER_SET\"\n", &[], &[]).unwrap();
     assert_eq!(loaded.config.gateway.token().unwrap_err().code(), "CE105");
     assert_eq!(Config::defaults("x".into()).gateway.token().unwrap(), None);
+}
+
+#[test]
+fn named_tokens_say_where_they_are_and_whom_they_are_for() {
+    let text = "[gateway.tokens.desk]\nenv = \"DESK\"\nagents = [\"support\"]\n[gateway.tokens.ops]\nfile = \"ops\"\nagents = [\"*\"]\n";
+    let loaded = load_text(text, &[], &[]).unwrap();
+    let tokens = &loaded.config.gateway.tokens;
+    assert_eq!((tokens["desk"].env.as_deref(), tokens["desk"].agents.as_slice()), (Some("DESK"), &["support".to_owned()][..]));
+    assert!(tokens["ops"].file.as_ref().is_some_and(|file| file.is_absolute()));
+    assert_eq!(source(&loaded, "gateway.tokens.desk.env"), "file:2");
+    check(
+        "[gateway]\nauth_token_env = \"A\"\nauth_token_file = \"b\"\n[gateway.tokens.x]\nagents = [\"a\"]\n[gateway.tokens.y]\nenv = \"Y\"\nagent = 1\n",
+        &[
+            "CE110 8:1 unknown key gateway.tokens.y.agent → did you mean agents?",
+            "CE112 3:19 gateway.auth_token_env and gateway.auth_token_file are both set → the token comes from one place: remove one",
+            "CE114 5:10 gateway.tokens.x has neither env nor file → name the variable in env, or the file in file",
+            "CE114 7:7 gateway.tokens.y.agents is missing → list the agents that it may use, or write agents = [\"*\"]",
+        ],
+    );
+    assert!(load_text("[gateway]\nlisten = \"0.0.0.0:1\"\n[gateway.tokens.x]\nenv = \"X\"\nagents = [\"a\"]\n", &[], &[]).is_ok());
+}
+
+#[test]
+fn an_address_that_is_refused_does_not_tell_its_password() {
+    check(
+        "[model]\nbase_url = \"ftp://user:hunter2@host/v1\"\n",
+        &["CE112 2:12 model.base_url must begin with http:// or https://, is \"ftp://***@host/v1\""],
+    );
 }
 
 #[test]

@@ -39,14 +39,37 @@ pub struct GatewayConfig {
     pub listen: std::net::SocketAddr,
     /// State folder, absolute.
     pub state_dir: PathBuf,
-    /// Environment variable that holds the token; required for any address that is not loopback.
+    /// Environment variable that holds the token; a token is required for any address that is not loopback.
     pub auth_token_env: Option<String>,
+    /// File that holds it instead, absolute.
+    pub auth_token_file: Option<PathBuf>,
+    /// `[gateway.tokens.NAME]`: further tokens, for clients that may use some agents only.
+    pub tokens: BTreeMap<String, TokenConfig>,
+    /// Agents that session keys may name where no token is configured; `"*"` stands for all.
+    pub open_agents: Vec<String>,
+    /// Most agents beside those that the configuration names: each has a folder and an instance of every engine.
+    pub unknown_agents: usize,
     /// Most bytes of memory for hot sessions.
     pub hot_sessions_bytes: u64,
     /// Most requests that wait for one session, beside the running one.
     pub queue_per_session: usize,
+    /// Most requests that wait for sessions in all.
+    pub queue_total: usize,
+    /// Longest wait of one request for its session, in ms.
+    pub queue_timeout_ms: u64,
     /// How long a stop waits for running turns, in ms.
     pub drain_ms: u64,
+}
+
+/// `[gateway.tokens.NAME]`: where the token comes from, and whom it lets use. The token itself is in no configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Default)]
+pub struct TokenConfig {
+    /// Environment variable that holds it.
+    pub env: Option<String>,
+    /// File that holds it, absolute.
+    pub file: Option<PathBuf>,
+    /// Agents that session keys may name with it; `"*"` stands for all.
+    pub agents: Vec<String>,
 }
 
 /// `[api]`.
@@ -56,6 +79,26 @@ pub struct ApiConfig {
     pub session_from: Vec<String>,
     /// Largest request body in bytes.
     pub max_body_bytes: usize,
+    /// Most bytes of all bodies that are being read.
+    pub max_bodies_bytes: usize,
+    /// Largest head of a request, in bytes; also of what a connection buffers.
+    pub max_header_bytes: usize,
+    /// Most headers of a request.
+    pub max_headers: usize,
+    /// Most connections.
+    pub max_connections: usize,
+    /// Most requests in work, beside those for `/healthz` and `/readyz`.
+    pub max_requests: usize,
+    /// Longest wait for the head of a request, from its first byte on, and for the beginning of its body, in ms.
+    pub header_timeout_ms: u64,
+    /// Longest wait for a whole body, in ms.
+    pub body_timeout_ms: u64,
+    /// How long a connection without a request is kept, in ms.
+    pub idle_timeout_ms: u64,
+    /// How long a reader may not read, in ms.
+    pub write_timeout_ms: u64,
+    /// Slowest mean rate of a body behind `header_timeout_ms`, and of a reader behind `write_timeout_ms`.
+    pub min_bytes_per_second: u64,
 }
 
 /// `[model]`.
@@ -174,7 +217,7 @@ pub enum Isolation {
 }
 
 /// `[plugins.entries.ID]`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Clone, PartialEq, Serialize)]
 pub struct EntryConfig {
     /// False switches this plugin off.
     pub enabled: bool,
@@ -188,6 +231,21 @@ pub struct EntryConfig {
     pub sha256: Option<String>,
     /// Capabilities that the operator grants (`grants = ["sessions", "memory-append", "llm-model-override"]`).
     pub grants: Vec<String>,
+}
+
+impl std::fmt::Debug for EntryConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // An engine's author may have asked for a key in `config`; whatever prints a configuration must not print it.
+        let config = super::provenance::redacted("config", &serde_json::Value::Object(self.config.clone()));
+        f.debug_struct("EntryConfig")
+            .field("enabled", &self.enabled)
+            .field("isolation", &self.isolation)
+            .field("config", &config)
+            .field("limits", &self.limits)
+            .field("sha256", &self.sha256)
+            .field("grants", &self.grants)
+            .finish()
+    }
 }
 
 impl Default for EntryConfig {
@@ -398,11 +456,30 @@ impl Config {
                 listen: std::net::SocketAddr::from(([127, 0, 0, 1], 7421)),
                 state_dir: base.join("state"),
                 auth_token_env: None,
+                auth_token_file: None,
+                tokens: BTreeMap::new(),
+                open_agents: vec!["*".into()],
+                unknown_agents: 32,
                 hot_sessions_bytes: 64 * 1024 * 1024,
                 queue_per_session: 32,
+                queue_total: 128,
+                queue_timeout_ms: 600_000,
                 drain_ms: 10_000,
             },
-            api: ApiConfig { session_from: vec!["header".into()], max_body_bytes: 64 * 1024 * 1024 },
+            api: ApiConfig {
+                session_from: vec!["header".into()],
+                max_body_bytes: 64 * 1024 * 1024,
+                max_bodies_bytes: 512 * 1024 * 1024,
+                max_header_bytes: 64 * 1024,
+                max_headers: 100,
+                max_connections: 512,
+                max_requests: 256,
+                header_timeout_ms: 30_000,
+                body_timeout_ms: 120_000,
+                idle_timeout_ms: 60_000,
+                write_timeout_ms: 60_000,
+                min_bytes_per_second: 1_024,
+            },
             model: ModelConfig {
                 provider: "offline".into(),
                 base_url: None,

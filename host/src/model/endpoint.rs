@@ -3,6 +3,7 @@
 use super::classify::classify_value;
 use super::{ModelError, Phase, classify, retry};
 use crate::config::ModelConfig;
+use crate::config::secret::shown_url;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
@@ -40,9 +41,9 @@ impl Endpoint {
     /// [`ModelError::Config`].
     pub(super) fn new(config: &ModelConfig) -> Result<Endpoint, ModelError> {
         let base = config.base_url.as_deref().ok_or_else(|| ModelError::Config("base_url is missing".into()))?;
-        let url = Url::parse(base).map_err(|cause| ModelError::Config(format!("base_url \"{base}\": {cause}")))?;
+        let url = Url::parse(base).map_err(|cause| ModelError::Config(format!("base_url \"{}\": {cause}", shown_url(base))))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(ModelError::Config(format!("base_url \"{base}\" is neither http nor https")));
+            return Err(ModelError::Config(format!("base_url \"{}\" is neither http nor https", shown_url(base))));
         }
         let key = match &config.api_key_env {
             None => None,
@@ -156,7 +157,7 @@ impl Endpoint {
             },
             // Not every endpoint lists its models, and the one that is used is known.
             (Err(error), Some(name)) if !matches!(error, ModelError::Auth { .. }) => {
-                tracing::debug!(%error, "the endpoint does not list its models");
+                tracing::debug!(error = error.kind(), "the endpoint does not list its models");
                 Ok(vec![json!({"id": name, "object": "model", "created": 0, "owned_by": "unknown"})])
             }
             (Err(error), _) => Err(error),

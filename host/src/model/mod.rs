@@ -5,6 +5,7 @@
 
 mod classify;
 mod command;
+mod discreet;
 mod endpoint;
 mod error;
 mod events;
@@ -179,16 +180,17 @@ pub trait Model: Send + Sync {
 /// # Errors
 /// [`ModelError::Config`] for an unknown provider, a missing or bad `base_url`, or a key variable that is not set.
 pub fn from_config(config: &ModelConfig) -> Result<Arc<dyn Model>, ModelError> {
-    match config.provider.as_str() {
-        "offline" => Ok(Arc::new(OfflineModel::new(config))),
-        "openai" => Ok(Arc::new(OpenAiModel::new(config)?)),
-        "thread" => Ok(Arc::new(ResponsesModel::new(config)?)),
-        "cli" => Ok(Arc::new(CommandModel::new(config)?)),
+    let model: Arc<dyn Model> = match config.provider.as_str() {
+        "offline" => Arc::new(OfflineModel::new(config)),
+        "openai" => Arc::new(OpenAiModel::new(config)?),
+        "thread" => Arc::new(ResponsesModel::new(config)?),
+        "cli" => Arc::new(CommandModel::new(config)?),
         other => {
             let known = "\"offline\", \"openai\", \"thread\", \"cli\"";
-            Err(ModelError::Config(format!("no such provider: \"{other}\" (known: {known})")))
+            return Err(ModelError::Config(format!("no such provider: \"{other}\" (known: {known})")));
         }
-    }
+    };
+    Ok(discreet::discreet(model, config))
 }
 
 /// The family that a model's name tells, for the runtime settings.

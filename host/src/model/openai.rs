@@ -51,7 +51,8 @@ impl OpenAiModel {
                 continue;
             }
             let (pause, error) = self.endpoint.pause(error, attempt, deadline)?;
-            tracing::debug!(attempt, ?pause, %error, "trying the model again");
+            // The kind only: what a provider says may hold what it was sent.
+            tracing::debug!(attempt, ?pause, error = error.kind(), "trying the model again");
             tokio::time::sleep(pause).await;
             attempt += 1;
         }

@@ -20,6 +20,7 @@ use crate::ledger::{Sort, Watched};
 use crate::observe::broken;
 use crate::plugins::{Kind, RawFactory, RawMemoryFactory};
 use engine_abi::wire::host_params;
+use sha2::Digest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -456,7 +457,11 @@ pub(crate) fn state_root(state_dir: &Path, kind: Kind, id: &str) -> PathBuf {
     state_dir.join(kind).join(folder_name(id))
 }
 
-/// A name that is safe as one folder's: other bytes than letters, digits, `-` and `_` are written as `%XX`.
+/// Longest name of a folder; systems take 255 bytes, and a name that they do not take would be held against the engine.
+const LONGEST_FOLDER: usize = 150;
+
+/// A name that is safe as one folder's: other bytes than letters, digits, `-` and `_` are written as `%XX`; of a long one the
+/// end is replaced by a hash of the whole, since a client may have chosen it. Different names never share a folder.
 pub(super) fn folder_name(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -465,6 +470,13 @@ pub(super) fn folder_name(name: &str) -> String {
         } else {
             out.push_str(&format!("%{byte:02X}"));
         }
+    }
+    if out.len() > LONGEST_FOLDER {
+        let digest = sha2::Sha256::digest(name.as_bytes());
+        // No escape begins like this, so no short name is spelled the same.
+        out.truncate(LONGEST_FOLDER - 66);
+        out.push_str("%h");
+        digest.iter().for_each(|byte| out.push_str(&format!("{byte:02x}")));
     }
     if out.is_empty() { "%".into() } else { out }
 }
@@ -479,6 +491,23 @@ mod tests {
         assert_eq!(folder_name("../../etc"), "%2E%2E%2F%2E%2E%2Fetc");
         assert_eq!(folder_name(""), "%");
         assert_ne!(folder_name("a/b"), folder_name("a%2Fb"));
+        let long = |end: &str| folder_name(&format!("{}{end}", "ö/".repeat(200)));
+        assert_eq!(long("a").len(), LONGEST_FOLDER);
+        assert_ne!(long("a"), long("b"));
+        for odd in ["NUL", "con.txt", "a\0b", "%2e%2e", ".", "..", "~", "-", " ", "a\\b", "C:", "\u{202e}x", "é"] {
+            let folder = folder_name(odd);
+            assert!(!folder.contains(['/', '\\', '\0', '.', ':', '~', ' ']) && folder.is_ascii(), "{odd}: {folder}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_name_is_one_folder_and_no_two_share_it(one in ".{0,600}", two in ".{0,600}") {
+            let (first, second) = (folder_name(&one), folder_name(&two));
+            proptest::prop_assert!(first.len() <= LONGEST_FOLDER && !first.is_empty());
+            proptest::prop_assert!(first.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_%".contains(&byte)));
+            proptest::prop_assert_eq!(one == two, first == second);
+        }
     }
 
     #[test]

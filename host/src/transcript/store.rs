@@ -575,6 +575,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Result<Vec<Arc<Entry>>, BlockedReason>, StoreError>;
     /// Outbox rows, oldest first, of one session or of all.
     fn outbox(&self, session: Option<SessionRow>) -> Result<Vec<OutboxRow>, StoreError>;
+    /// Every agent that has a session, in no order.
+    fn agents(&self) -> Result<Vec<String>, StoreError>;
     /// Keys of the sessions with outbox rows, the one with the oldest row first.
     fn outbox_sessions(&self) -> Result<Vec<String>, StoreError>;
     /// How many outbox rows there are, by engine and state.

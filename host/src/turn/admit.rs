@@ -26,6 +26,8 @@ pub(super) struct Admission {
     pub(super) full: bool,
     pub(super) heartbeat: bool,
     pub(super) idempotency_key: Option<String>,
+    /// Digest of the request that came with it.
+    pub(super) asked: Option<String>,
     /// An earlier request with the same key admitted this entry, and it was never answered.
     pub(super) resume: Option<EntryId>,
     /// Engine that is to serve.
@@ -55,7 +57,7 @@ impl House {
         TurnError::at("turn.admit.before")?;
         let mut state = session.state();
         let turn_id = uuid::Uuid::now_v7().to_string();
-        let (branch_at, append_from) = self.place(&state, &admission);
+        let (branch_at, append_from) = place(&state, &admission)?;
         refuse_answers_to_nobody(&state, branch_at, &admission.messages[append_from..])?;
         let mut writes = std::mem::take(&mut state.extra.deferred);
         // How far each open turn came is looked up before the branch changes under it.
@@ -133,7 +135,7 @@ impl House {
                 idempotency_key: Some(key),
                 engine: String::new(),
                 degraded: None,
-                detail: serde_json::json!({"outcome": "admitted"}),
+                detail: serde_json::json!({"outcome": "admitted", "request": admission.asked}),
                 started_ms: now,
                 ended_ms: 0,
             }));
@@ -147,26 +149,6 @@ impl House {
         });
         failpoint::pass("turn.admit.queued");
         Ok(admitted)
-    }
-
-    /// Where the turn goes on, and the first message that is new.
-    fn place(&self, state: &State<'_>, admission: &Admission) -> (EntryId, usize) {
-        let head = state.branch().head();
-        if admission.full {
-            let found = reconcile(state.entries(), &admission.messages);
-            return (found.branch_at, found.append_from);
-        }
-        let Some(resume) = admission.resume.filter(|resume| Some(*resume) == state.last_user()) else {
-            return (head, 0);
-        };
-        let behind = &state.entries()[state.branch().position(resume).map_or(0, |at| at + 1)..];
-        let own = |entry: &Entry| entry.flags & stored_flags::INTERNAL != 0;
-        if behind.iter().any(|entry| is_role(entry, Role::Assistant) && !own(entry)) {
-            return (head, 0);
-        }
-        // Steps of the gateway's own that led to no answer are taken again.
-        let stay = behind.iter().take_while(|entry| !own(entry)).last();
-        (stay.map_or(resume, |entry| entry.id), admission.messages.len())
     }
 
     /// A new entry behind the head.
@@ -189,6 +171,29 @@ impl House {
             body: EntryBody::Message(Arc::new(message)),
         }
     }
+}
+
+/// Where the turn goes on, and the first message that is new.
+fn place(state: &State<'_>, admission: &Admission) -> Result<(EntryId, usize), TurnError> {
+    let head = state.branch().head();
+    if admission.full {
+        let found = reconcile(state.entries(), &admission.messages);
+        return Ok((found.branch_at, found.append_from));
+    }
+    // One that is on another branch by now is new here.
+    let Some((resume, at)) = admission.resume.and_then(|resume| Some((resume, state.branch().position(resume)?))) else {
+        return Ok((head, 0));
+    };
+    let behind = &state.entries()[at + 1..];
+    let own = |entry: &Entry| entry.flags & stored_flags::INTERNAL != 0;
+    let answered = behind.iter().any(|entry| is_role(entry, Role::Assistant) && !own(entry));
+    if Some(resume) != state.last_user() || answered {
+        // Said again it would be there twice, and an answer to it now would be one to something else.
+        return Err(TurnError::Superseded);
+    }
+    // Steps of the gateway's own that led to no answer are taken again.
+    let stay = behind.iter().take_while(|entry| !own(entry)).last();
+    Ok((stay.map_or(resume, |entry| entry.id), admission.messages.len()))
 }
 
 /// Tool results alone, where no user has said anything yet, would be a turn that no prompt can show whole. That is the client's

@@ -166,7 +166,7 @@ impl TurnRun {
             idempotency_key: Some(key.clone()),
             engine: String::new(),
             degraded: None,
-            detail: serde_json::json!({"outcome": "admitted"}),
+            detail: serde_json::json!({"outcome": "admitted", "request": self.asked}),
             started_ms: self.started_ms,
             ended_ms: 0,
         };

@@ -24,9 +24,15 @@ use std::time::Instant;
 use tokio_util::sync::DropGuard;
 
 /// Runs a turn to its end, whatever becomes of the caller.
-pub(super) async fn drive(house: Arc<House>, request: TurnRequest, incoming: Incoming, head: Head) {
+pub(super) async fn drive(
+    house: Arc<House>,
+    request: TurnRequest,
+    asked: Option<String>,
+    incoming: Incoming,
+    head: Head,
+) {
     let mut stream = request.stream;
-    match begin(&house, request, incoming).await {
+    match begin(&house, request, asked, incoming).await {
         Err(error) => reply(head, Err(error)),
         Ok(Begun::Stored(answer)) => reply(head, Ok(replayed(answer, &mut stream))),
         Ok(Begun::Run(run)) => answer(*run, stream, head).await,
@@ -41,7 +47,13 @@ enum Begun {
 }
 
 /// Lane, session, lease, admission: everything before the first hook.
-async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> Result<Begun, TurnError> {
+/// `asked`: the digest of a request with an idempotency key.
+async fn begin(
+    house: &Arc<House>,
+    request: TurnRequest,
+    asked: Option<String>,
+    incoming: Incoming,
+) -> Result<Begun, TurnError> {
     let cancel = Cancel::new(request.cancel.clone(), house.stop.clone());
     let started_ms = now_ms();
     let (lane, session) = match &request.session_key {
@@ -58,7 +70,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
     TurnError::at("turn.lane.entered")?;
     let mut resume = None;
     if let Some(key) = &request.idempotency_key {
-        match stored_answer(house, &session, key).await? {
+        match stored_answer(house, &session, key, asked.as_deref()).await? {
             Some(replay_answer::Known::Answered(stored)) => return Ok(Begun::Stored(*stored)),
             Some(replay_answer::Known::Unanswered(entry)) => resume = Some(entry),
             None => {}
@@ -90,6 +102,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         params: request.params,
         heartbeat: request.heartbeat,
         idempotency_key: request.idempotency_key,
+        asked,
         notes: Notes { subagent: child.as_ref().map(|child| child.facts()), ..Notes::default() },
         host: HostRun::default(),
         started_ms,
@@ -110,6 +123,7 @@ async fn begin(house: &Arc<House>, request: TurnRequest, incoming: Incoming) -> 
         full: incoming.full,
         heartbeat: run.heartbeat,
         idempotency_key: run.idempotency_key.clone(),
+        asked: run.asked.clone(),
         resume,
         engine: run.lease.engine().id().to_owned(),
         whole: !request.stream && Keeper::of(&run.agent.info).is_none(),

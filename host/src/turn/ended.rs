@@ -14,6 +14,7 @@ use engine_abi::wire::session_end;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// Why a session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,9 +59,16 @@ pub struct ToldEngine {
 }
 
 /// Ends a session. What engines keep of it is dropped, whether or not they could be told.
-pub(super) async fn end(house: &Arc<House>, key: &str, end: End) -> Result<EndReport, TurnError> {
+///
+/// `client` fires when nobody wants it any more; once its lane is entered it is done all the same.
+pub(super) async fn end(
+    house: &Arc<House>,
+    key: &str,
+    end: End,
+    client: &CancellationToken,
+) -> Result<EndReport, TurnError> {
     subagents::stop_child(house, key).await?;
-    let lane = house.lanes.enter(key).await?;
+    let lane = house.lanes.enter_for(key, client).await?;
     house.shadows.gone(key).await;
     let session = house.open(key, false).await?;
     subagents::children_end(house, key).await?;

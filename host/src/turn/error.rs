@@ -25,6 +25,18 @@ pub enum TurnError {
         /// How many.
         waiting: usize,
     },
+    /// Too many requests wait for sessions already, of all of them together.
+    #[error("{waiting} requests wait for their sessions already")]
+    QueuesFull {
+        /// How many.
+        waiting: usize,
+    },
+    /// The idempotency key came before, with another request.
+    #[error("the idempotency key was used with another request in this session")]
+    KeyReused,
+    /// The request's message was kept by an earlier try, and the conversation has gone on without an answer to it.
+    #[error("the message was kept by an earlier try without an answer, and the conversation has gone on since")]
+    Superseded,
     /// The session was busy for too long.
     #[error("the session was busy for {seconds} seconds")]
     QueueTimeout {
@@ -121,14 +133,24 @@ impl TurnError {
         TurnError::Internal { reason: reason.into() }
     }
 
+    /// When to try again, in seconds, where the gateway itself refused for now.
+    pub fn retry_after(&self) -> Option<u64> {
+        match self {
+            TurnError::QueueFull { .. } | TurnError::QueuesFull { .. } => Some(1),
+            TurnError::QueueTimeout { .. } | TurnError::Draining => Some(5),
+            _ => None,
+        }
+    }
+
     /// The HTTP status that says the same.
     pub fn http_status(&self) -> u16 {
         match self {
             TurnError::Invalid { .. } | TurnError::Overflow { .. } | TurnError::DoesNotFit { .. } => 400,
             TurnError::NoSession { .. } => 404,
             TurnError::QueueFull { .. } => 429,
-            TurnError::QueueTimeout { .. } | TurnError::Draining => 503,
-            TurnError::Look { .. } => 409,
+            TurnError::QueuesFull { .. } | TurnError::QueueTimeout { .. } | TurnError::Draining => 503,
+            TurnError::KeyReused => 422,
+            TurnError::Look { .. } | TurnError::Superseded => 409,
             TurnError::Cancelled => 499,
             TurnError::Slot(error) => error.http_status(),
             TurnError::Subagent(error) => error.http_status(),
@@ -153,6 +175,9 @@ impl Diagnostic for TurnError {
             TurnError::DoesNotFit { .. } => "CE655",
             TurnError::Internal { .. } => "CE609",
             TurnError::Look { .. } => "CE619",
+            TurnError::QueuesFull { .. } => "CE627",
+            TurnError::KeyReused => "CE628",
+            TurnError::Superseded => "CE629",
             // The room below knows best.
             TurnError::Slot(error) => error.code(),
             TurnError::Subagent(error) => error.code(),
@@ -166,6 +191,17 @@ impl Diagnostic for TurnError {
             TurnError::QueueFull { .. } => {
                 Some("wait for the running requests, or raise [gateway] queue_per_session".into())
             }
+            TurnError::QueuesFull { .. } => Some("retry in a moment, or raise [gateway] queue_total".into()),
+            TurnError::KeyReused => Some("send a new idempotency-key with a new request; nothing was stored".into()),
+            TurnError::Superseded => Some(
+                "the message is in the session once, and the model has seen it with the next one; send a new message, with a \
+                 new key"
+                    .into(),
+            ),
+            TurnError::Invalid { .. } => Some(
+                "`param` names the place in the body or the header; nothing was stored, so mend it and send it again".into(),
+            ),
+            TurnError::Internal { .. } => Some("the gateway's log says more; a retry is safe with an idempotency-key".into()),
             TurnError::QueueTimeout { .. } => Some("retry; `engineroom doctor` shows what holds the session".into()),
             TurnError::Draining => Some("retry when the gateway is up again".into()),
             TurnError::NoSession { .. } => Some("`engineroom sessions list` shows the sessions".into()),

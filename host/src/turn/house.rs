@@ -22,8 +22,6 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Longest wait for a session that is busy.
-const QUEUE_PATIENCE: Duration = Duration::from_secs(600);
 /// How long a cancelled turn may take to settle when the gateway stops.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(2);
 /// How often marks that wait for a next turn are written without one.
@@ -72,7 +70,11 @@ impl House {
     ) -> Arc<House> {
         let provider_services = super::factory_services(store.clone(), &**models.default_model());
         Arc::new(House {
-            lanes: Lanes::new(config.gateway.queue_per_session, QUEUE_PATIENCE),
+            lanes: Lanes::new(
+                config.gateway.queue_per_session,
+                config.gateway.queue_total,
+                Duration::from_millis(config.gateway.queue_timeout_ms),
+            ),
             hot: HotSessions::new(config.gateway.hot_sessions_bytes, {
                 let store = store.clone();
                 move |record| Memory::new(store.clone(), record, false)

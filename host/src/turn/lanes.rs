@@ -4,15 +4,20 @@
 
 use super::TurnError;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio_util::sync::CancellationToken;
 
 /// The lanes of all sessions. A lane exists only while somebody uses it.
 pub(super) struct Lanes {
     lanes: Mutex<HashMap<Arc<str>, Lane>>,
     /// Most requests that wait behind the running one.
     bound: usize,
+    /// Most requests that wait in all.
+    total: usize,
+    waiting: AtomicUsize,
     /// Longest wait for a turn's place.
     patience: Duration,
 }
@@ -28,17 +33,30 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new(bound: usize, patience: Duration) -> Arc<Lanes> {
-        Arc::new(Lanes { lanes: Mutex::default(), bound, patience })
+    pub(super) fn new(bound: usize, total: usize, patience: Duration) -> Arc<Lanes> {
+        Arc::new(Lanes { lanes: Mutex::default(), bound, total, waiting: AtomicUsize::new(0), patience })
     }
 
     /// Waits for this session's turn. Dropping the future gives the place in the queue back.
     pub(super) async fn enter(self: &Arc<Lanes>, key: &str) -> Result<LaneGuard, TurnError> {
         let (ticket, gate) = self.take_ticket(key)?;
+        if let Ok(held) = gate.clone().try_lock_owned() {
+            return Ok(LaneGuard { _held: held, ticket });
+        }
+        let _waits = Waits::new(self)?;
         let held = tokio::time::timeout(self.patience, gate.lock_owned())
             .await
             .map_err(|_| TurnError::QueueTimeout { seconds: self.patience.as_secs() })?;
         Ok(LaneGuard { _held: held, ticket })
+    }
+
+    /// The same for a caller who may go away while it waits: its place in the queue goes with it.
+    pub(super) async fn enter_for(self: &Arc<Lanes>, key: &str, client: &CancellationToken) -> Result<LaneGuard, TurnError> {
+        tokio::select! {
+            biased;
+            () = client.cancelled() => Err(TurnError::Cancelled),
+            lane = self.enter(key) => lane,
+        }
     }
 
     /// Waits, as long as it takes, until nobody uses or wants this session. Takes no place in the queue. Dropping the future is
@@ -96,6 +114,23 @@ fn lane_of<'a>(lanes: &'a mut HashMap<Arc<str>, Lane>, key: &str) -> (Arc<str>, 
         idlers: 0,
     });
     (key, lane)
+}
+
+/// A request that waits; counted until it does not.
+struct Waits<'a>(&'a Lanes);
+
+impl Waits<'_> {
+    fn new(lanes: &Lanes) -> Result<Waits<'_>, TurnError> {
+        let before = lanes.waiting.fetch_add(1, Ordering::Relaxed);
+        let waits = Waits(lanes);
+        if before < lanes.total { Ok(waits) } else { Err(TurnError::QueuesFull { waiting: lanes.total }) }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A place in the queue of a session; given back when dropped.
@@ -170,7 +205,7 @@ mod tests {
     use super::*;
 
     fn lanes(bound: usize) -> Arc<Lanes> {
-        Lanes::new(bound, Duration::from_secs(30))
+        Lanes::new(bound, 64, Duration::from_secs(30))
     }
 
     #[tokio::test]
@@ -213,6 +248,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn all_queues_together_have_a_bound_and_a_free_session_is_not_affected() {
+        let lanes = Lanes::new(8, 2, Duration::from_secs(30));
+        let running = [lanes.enter("a").await.unwrap(), lanes.enter("b").await.unwrap()];
+        let (mut one, mut two) = (Box::pin(lanes.enter("a")), Box::pin(lanes.enter("b")));
+        assert!(futures_util::poll!(&mut one).is_pending() && futures_util::poll!(&mut two).is_pending());
+        assert!(matches!(lanes.enter("b").await, Err(TurnError::QueuesFull { waiting: 2 })));
+        assert!(lanes.enter("c").await.is_ok());
+        drop(one);
+        let mut three = Box::pin(lanes.enter("b"));
+        assert!(futures_util::poll!(&mut three).is_pending(), "the place of the one that gave up is free");
+        drop((two, three, running));
+        assert_eq!((lanes.busy(), lanes.waiting.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[tokio::test]
     async fn a_waiter_that_gives_up_leaves_its_place() {
         let lanes = lanes(1);
         let running = lanes.enter("s").await.unwrap();
@@ -232,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_for_ever() {
-        let lanes = Lanes::new(1, Duration::ZERO);
+        let lanes = Lanes::new(1, 64, Duration::ZERO);
         let _running = lanes.enter("s").await.unwrap();
         assert!(matches!(lanes.enter("s").await, Err(TurnError::QueueTimeout { seconds: 0 })));
     }

@@ -80,6 +80,7 @@ pub use turns::{TurnRow, TurnTokens, TurnsPage};
 
 use house::House;
 use incoming::Incoming;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -93,6 +94,26 @@ use crate::transcript::Store;
 /// The services that a factory may call: the engine's own store and token counting.
 pub fn factory_services(store: Arc<dyn Store>, model: &dyn Model) -> Arc<dyn HostServices> {
     Arc::new(factory::FactoryServices::new(store, TokenCounter::for_model(&model.info().resolved)))
+}
+
+/// What tells one request from another, whichever way its answer is to come.
+fn digest(request: &TurnRequest) -> String {
+    let mut hasher = xxhash_rust::xxh3::Xxh3::new();
+    hasher.update(serde_json::json!(request.messages).to_string().as_bytes());
+    for (name, value) in request.params.iter().filter(|(name, _)| *name != "stream_options") {
+        hasher.update(name.as_bytes());
+        hasher.update(value.to_string().as_bytes());
+    }
+    format!("{:032x}", hasher.digest128())
+}
+
+/// Runs what its caller may give up: the token fires when the future is dropped.
+async fn wanted<T, F: Future<Output = T>>(work: impl FnOnce(CancellationToken) -> F) -> T {
+    let client = CancellationToken::new();
+    let interest = client.clone().drop_guard();
+    let done = work(client).await;
+    interest.disarm();
+    done
 }
 
 /// Runs turns. Cheap to clone.
@@ -137,11 +158,12 @@ impl Turns {
     ///
     /// Whatever ended the turn before its first byte. An admitted message is kept; the turn record says that it has no answer.
     pub async fn run(&self, mut request: TurnRequest) -> Result<TurnReply, TurnError> {
+        let asked = request.idempotency_key.is_some().then(|| digest(&request));
         let incoming = Incoming::read(std::mem::take(&mut request.messages), request.history)?;
         // The caller's interest: whoever drops this future, or the stream of the reply, cancels.
         let interest = request.cancel.clone().drop_guard();
         let (head, answer) = tokio::sync::oneshot::channel();
-        self.house.spawn_turn(drive::drive(self.house.clone(), request, incoming, head))?;
+        self.house.spawn_turn(drive::drive(self.house.clone(), request, asked, incoming, head))?;
         let mut reply =
             answer.await.unwrap_or_else(|_| Err(TurnError::internal("the turn ended without an answer")))?;
         match reply.body {
@@ -189,7 +211,7 @@ impl Turns {
     async fn report(&self, key: &str, take_up: bool) -> Result<ContextReport, TurnError> {
         let house = self.house.clone();
         let key = key.to_owned();
-        self.house.finish(async move { context::report(&house, &key, take_up).await }).await
+        wanted(|client| self.house.finish(async move { context::report(&house, &key, take_up, &client).await })).await
     }
 
     /// The turns of a session, newest first, older than the turn `before` when one is given.
@@ -214,7 +236,8 @@ impl Turns {
     pub async fn delete(&self, key: &str) -> Result<EndReport, TurnError> {
         let house = self.house.clone();
         let key = key.to_owned();
-        self.house.finish(async move { ended::end(&house, &key, ended::End::Deleted).await }).await
+        let end = ended::End::Deleted;
+        wanted(|client| self.house.finish(async move { ended::end(&house, &key, end, &client).await })).await
     }
 
     /// Begins a session anew under its key: engines that know of it are told and what they kept of it is dropped, the history
@@ -226,7 +249,8 @@ impl Turns {
     pub async fn reset(&self, key: &str) -> Result<EndReport, TurnError> {
         let house = self.house.clone();
         let key = key.to_owned();
-        self.house.finish(async move { ended::end(&house, &key, ended::End::Reset).await }).await
+        let end = ended::End::Reset;
+        wanted(|client| self.house.finish(async move { ended::end(&house, &key, end, &client).await })).await
     }
 
     /// Optional work of the session of this key, per engine.
@@ -257,7 +281,7 @@ impl Turns {
     pub async fn repair(&self, key: &str, request: RepairRequest) -> Result<RepairReport, TurnError> {
         let house = self.house.clone();
         let key = key.to_owned();
-        self.house.finish(async move { repair::repair(&house, &key, request).await }).await
+        wanted(|client| self.house.finish(async move { repair::repair(&house, &key, request, &client).await })).await
     }
 
     /// Starts a child of a session. With [`SpawnRequest::wait`] it answers when the child has ended; a caller that goes away
@@ -268,14 +292,14 @@ impl Turns {
     /// [`TurnError::NoSession`], [`TurnError::Subagent`], or that the host lacks what an engine requires: nothing was started.
     pub async fn spawn_subagent(&self, parent: &str, ask: SpawnRequest) -> Result<SubagentReport, TurnError> {
         let (house, key) = (self.house.clone(), parent.to_owned());
-        let spawned = self
-            .house
-            .finish(async move {
-                let lane = house.lanes.enter(&key).await?;
+        let spawned = wanted(|client| {
+            self.house.finish(async move {
+                let lane = house.lanes.enter_for(&key, &client).await?;
                 let session = house.open(&key, false).await?;
                 subagents::spawn(&house, session, Some(lane), ask).await
             })
-            .await?;
+        })
+        .await?;
         match spawned.outcome {
             // Bounded by the child's time to live.
             Some(outcome) => outcome.await.map_err(|_| TurnError::Draining),

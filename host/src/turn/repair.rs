@@ -9,6 +9,7 @@ use crate::slot::EngineRef;
 use crate::transcript::{AcceptedFacts, BlockedReason, EntryId, OutboxRow, OutboxState, StoreError, Submission};
 use serde::Serialize;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// What shall become of the rows that are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -110,8 +111,13 @@ pub struct RepairReport {
 }
 
 /// Lists a session's outbox, and does what was asked.
-pub(super) async fn repair(house: &Arc<House>, key: &str, ask: RepairRequest) -> Result<RepairReport, TurnError> {
-    let _lane = house.lanes.enter(key).await?;
+pub(super) async fn repair(
+    house: &Arc<House>,
+    key: &str,
+    ask: RepairRequest,
+    client: &CancellationToken,
+) -> Result<RepairReport, TurnError> {
+    let _lane = house.lanes.enter_for(key, client).await?;
     let session = house.open(key, false).await?;
     let mut rows: Vec<OutboxRow> = session.state().extra.outbox.clone();
     rows.sort_by(|one, other| (one.first, &one.engine).cmp(&(other.first, &other.engine)));

@@ -24,11 +24,16 @@ pub(super) struct Stored {
     pub(super) body: Value,
 }
 
-/// Looks a key up. Only a request that has one pays for it.
+/// Looks a key up. Only a request that has one pays for it. `asked`: what it asks, to be compared with what it asked before.
+///
+/// # Errors
+///
+/// [`TurnError::KeyReused`], or that the store failed.
 pub(super) async fn stored_answer(
     house: &Arc<House>,
     session: &Arc<Session>,
     key: &str,
+    asked: Option<&str>,
 ) -> Result<Option<Known>, TurnError> {
     let row = {
         let state = session.state();
@@ -40,11 +45,15 @@ pub(super) async fn stored_answer(
     // The turn before may have ended without waiting for its record.
     let queued = house.store.submit(Submission { lease: None, writes: Vec::new() });
     tokio::time::timeout(STORE_PATIENCE, queued.durable()).await.unwrap_or(Err(StoreError::Deadline))?;
-    let (house, session, key) = (house.clone(), session.clone(), key.to_owned());
+    let (house, session, key, asked) = (house.clone(), session.clone(), key.to_owned(), asked.map(str::to_owned));
     house
         .clone()
         .blocking(move || {
             let Some(record) = house.store.turn_by_key(row, &key)? else { return Ok(None) };
+            // A record of an older gateway does not say what was asked.
+            if record.detail.get("request").and_then(Value::as_str).is_some_and(|known| asked.as_deref() != Some(known)) {
+                return Err(TurnError::KeyReused);
+            }
             if record.terminal == 0 {
                 return Ok((record.admitted != 0).then_some(Known::Unanswered(record.admitted)));
             }

@@ -156,6 +156,8 @@ pub(super) struct TurnRun {
     pub(super) params: Map<String, Value>,
     pub(super) heartbeat: bool,
     pub(super) idempotency_key: Option<String>,
+    /// Digest of the request that came with it.
+    pub(super) asked: Option<String>,
     pub(super) notes: Notes,
     /// What a host that keeps the conversation has of it.
     pub(super) host: HostRun,
@@ -221,6 +223,7 @@ impl TurnRun {
             params: Map::new(),
             heartbeat: false,
             idempotency_key: None,
+            asked: None,
             notes: Notes::default(),
             host: HostRun::default(),
             started_ms: now_ms(),

@@ -177,7 +177,10 @@ impl TurnRun {
         state.put_row(row, writes);
     }
 
-    fn record(&self, state: &super::session::State<'_>, terminal: EntryId, detail: Value) -> TurnRecord {
+    fn record(&self, state: &super::session::State<'_>, terminal: EntryId, mut detail: Value) -> TurnRecord {
+        if let (Some(asked), Some(fields)) = (&self.asked, detail.as_object_mut()) {
+            fields.insert("request".into(), asked.as_str().into());
+        }
         TurnRecord {
             turn_id: self.admitted.turn_id.clone(),
             session: state.record().row,

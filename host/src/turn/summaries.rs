@@ -3,7 +3,8 @@
 //! A request for a summary names everything that the answer depends on, so its hash is the key under which the answer is kept
 //! with the session, until the history is compacted for good: a compaction that was cancelled, or a gateway that fell over,
 //! goes on where it was. A request that runs goes on when nobody waits for it any more, and whoever asks the same meanwhile
-//! waits for the same answer.
+//! waits for the same answer. Of requests that nobody waits for only a few go on, so that clients that come and go cannot
+//! keep the model busy for nobody.
 
 use super::house::House;
 use crate::compaction::{Summarizer, SummaryPrompt};
@@ -12,8 +13,11 @@ use crate::transcript::{EngineOp, EngineScope, SessionRow, Submission, Write};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Under which name the gateway keeps what is its own in a session's scope of the engines' store; no engine can have it.
 pub(super) const OWNER: &str = "engineroom:compaction";
@@ -22,6 +26,9 @@ const PREFIX: &[u8] = b"part/";
 const ALONE: Duration = Duration::from_secs(300);
 
 type Answer = Result<String, ModelError>;
+
+/// Most requests that nobody waits for.
+const UNATTENDED: usize = 16;
 
 /// Answers that are remembered for conversations of which nothing is stored.
 const REMEMBERED: usize = 256;
@@ -32,12 +39,46 @@ type Key = (SessionRow, u128);
 /// request sends the same old part each time.
 #[derive(Default)]
 pub(super) struct Summaries {
-    running: Mutex<HashMap<Key, Shared<BoxFuture<'static, Answer>>>>,
+    running: Mutex<HashMap<Key, Running>>,
     remembered: Mutex<VecDeque<(u128, Arc<str>)>>,
 }
 
+/// A request that runs.
+struct Running {
+    answer: Shared<BoxFuture<'static, Answer>>,
+    /// Who waits for it.
+    waiters: Arc<AtomicUsize>,
+    cancel: CancellationToken,
+}
+
+/// Somebody waits for a request.
+struct Waits<'a> {
+    summaries: &'a Summaries,
+    key: Key,
+    waiters: Arc<AtomicUsize>,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        let mut running = self.summaries.running();
+        if self.waiters.fetch_sub(1, Relaxed) > 1 {
+            return;
+        }
+        // Another request for the same may stand in its place by now.
+        let own = running.get(&self.key).is_some_and(|own| Arc::ptr_eq(&own.waiters, &self.waiters));
+        let unattended = running.values().filter(|other| other.waiters.load(Relaxed) == 0).count();
+        if own
+            && unattended > UNATTENDED
+            && let Some(own) = running.remove(&self.key)
+        {
+            // Whoever asks the same from here on asks anew.
+            own.cancel.cancel();
+        }
+    }
+}
+
 impl Summaries {
-    fn running(&self) -> MutexGuard<'_, HashMap<Key, Shared<BoxFuture<'static, Answer>>>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<Key, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,16 +125,15 @@ impl Summarizer for Kept {
             if let Some(known) = self.known(key).await {
                 return Ok(known);
             }
-            let answer = {
-                let mut running = self.house.summaries.running();
-                match running.get(&(self.session, key)) {
-                    Some(answer) => answer.clone(),
-                    None => {
-                        let answer = self.ask(key, prompt);
-                        running.insert((self.session, key), answer.clone());
-                        answer
-                    }
-                }
+            let summaries = &self.house.summaries;
+            let (answer, _waits) = {
+                let mut running = summaries.running();
+                let own = running.entry((self.session, key)).or_insert_with(|| {
+                    let cancel = CancellationToken::new();
+                    Running { answer: self.ask(key, prompt, cancel.clone()), waiters: Arc::default(), cancel }
+                });
+                own.waiters.fetch_add(1, Relaxed);
+                (own.answer.clone(), Waits { summaries, key: (self.session, key), waiters: own.waiters.clone() })
             };
             answer.await
         })
@@ -130,13 +170,14 @@ impl Kept {
     }
 
     /// Starts a request that goes on whatever becomes of this future.
-    fn ask(&self, key: u128, prompt: SummaryPrompt) -> Shared<BoxFuture<'static, Answer>> {
+    fn ask(&self, key: u128, prompt: SummaryPrompt, cancel: CancellationToken) -> Shared<BoxFuture<'static, Answer>> {
         let (house, inner, session, stored) = (self.house.clone(), self.inner.clone(), self.session, self.stored);
         let task = self.house.runtime.spawn(async move {
             let outcome = tokio::select! {
                 biased;
                 outcome = tokio::time::timeout(ALONE, inner.summarize(prompt)) => outcome.unwrap_or_else(|_| Err(late())),
                 () = house.stop.cancelled() => Err(ModelError::Cancelled),
+                () = cancel.cancelled() => Err(ModelError::Cancelled),
             };
             if let (Ok(text), false) = (outcome.as_ref(), stored) {
                 house.summaries.remember(key, text);
@@ -148,7 +189,12 @@ impl Kept {
                 // Whoever waits has the answer in hand; the next one finds it, or asks again.
                 drop(house.store.submit(Submission { lease, writes: vec![write] }));
             }
-            house.summaries.running().remove(&(session, key));
+            // One that was given up is out already, and may have a successor.
+            let mut running = house.summaries.running();
+            if !cancel.is_cancelled() {
+                running.remove(&(session, key));
+            }
+            drop(running);
             outcome
         });
         task.map(|joined| joined.unwrap_or_else(|error| Err(ModelError::Protocol(error.to_string())))).boxed().shared()

@@ -67,7 +67,7 @@ struct ConfigPart {
 pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
     let mut findings = Vec::new();
     let config = context.config();
-    if let Err(error) = config.gateway.token() {
+    if let Err(error) = config.gateway.tokens() {
         findings.push(Finding::of(Level::Failed, "config", error.report()));
     }
     let running = context.running().filter(|_| !broken("9.8"));

@@ -49,7 +49,7 @@ impl ResponsesModel {
                 Ok(Err(error)) => lost(error, previous),
             };
             let (pause, error) = self.endpoint.pause(error, attempt, deadline)?;
-            tracing::debug!(attempt, ?pause, %error, "trying the model again");
+            tracing::debug!(attempt, ?pause, error = error.kind(), "trying the model again");
             tokio::time::sleep(pause).await;
             attempt += 1;
         }

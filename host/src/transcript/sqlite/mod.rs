@@ -299,6 +299,10 @@ impl Store for SqliteStore {
         self.readers.with(|conn| reader::outbox(conn, session))
     }
 
+    fn agents(&self) -> Result<Vec<String>, StoreError> {
+        self.readers.with(reader::agents)
+    }
+
     fn outbox_sessions(&self) -> Result<Vec<String>, StoreError> {
         self.readers.with(reader::outbox_sessions)
     }

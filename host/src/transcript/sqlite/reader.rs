@@ -254,6 +254,10 @@ pub(super) fn outbox(conn: &Connection, session: Option<SessionRow>) -> Result<V
     }
 }
 
+pub(super) fn agents(conn: &Connection) -> Result<Vec<String>, StoreError> {
+    all(conn, "SELECT DISTINCT agent FROM sessions", [], |row| row.get(0))
+}
+
 pub(super) fn outbox_sessions(conn: &Connection) -> Result<Vec<String>, StoreError> {
     let sql =
         "SELECT s.key FROM outbox AS o JOIN sessions AS s ON s.row = o.session GROUP BY s.row ORDER BY min(o.first)";

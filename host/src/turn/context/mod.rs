@@ -26,10 +26,16 @@ use super::session::{Session, is_role};
 use crate::slot::{EngineRef, FailureKind, Hook, HookFailure, LeaseRequest};
 use crate::transcript::{EntryId, OutboxState, Role};
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// Assembles the session as its next turn would find it.
-pub(super) async fn report(house: &Arc<House>, key: &str, take_up: bool) -> Result<ContextReport, TurnError> {
-    let lane = house.lanes.enter(key).await?;
+pub(super) async fn report(
+    house: &Arc<House>,
+    key: &str,
+    take_up: bool,
+    client: &CancellationToken,
+) -> Result<ContextReport, TurnError> {
+    let lane = house.lanes.enter_for(key, client).await?;
     let session = house.open(key, false).await?;
     let (agent, open, fixed) = {
         let state = session.state();

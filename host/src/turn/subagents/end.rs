@@ -12,6 +12,7 @@ use crate::transcript::{SubagentEnd, SubagentRecord, SubagentState, Write};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -149,7 +150,7 @@ pub(super) fn remove<'a>(
     end: End,
 ) -> Pin<Box<dyn Future<Output = Result<(), TurnError>> + Send + 'a>> {
     Box::pin(async move {
-        match ended::end(house, child, end).await {
+        match ended::end(house, child, end, &CancellationToken::new()).await {
             // It never had a session, or a process died in between.
             Err(TurnError::NoSession { .. }) => {
                 stop_child(house, child).await?;

@@ -42,7 +42,7 @@ pub(super) fn begin(house: &Arc<House>, child: &Arc<Child>) -> Result<Head, Turn
     };
     let incoming = Incoming::read(messages, HistoryMode::Delta)?;
     let (sender, head) = oneshot::channel();
-    house.spawn_turn(drive::drive(house.clone(), request, incoming, sender))?;
+    house.spawn_turn(drive::drive(house.clone(), request, None, incoming, sender))?;
     Ok(head)
 }
 

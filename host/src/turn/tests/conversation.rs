@@ -175,6 +175,28 @@ async fn a_retry_after_a_failure_finds_what_was_admitted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_retry_whose_conversation_went_on_is_told_so_and_says_nothing_twice() {
+    let bench = Bench::start(Plan::default(), |request, number| {
+        if number == 0 { Err(ModelError::Protocol("nonsense".into())) } else { echo(request, number) }
+    });
+    let keyed =
+        || TurnRequest { idempotency_key: Some("k".into()), ..ask("s", json!([{"role": "user", "content": "One?"}])) };
+    bench.turns.run(keyed()).await.unwrap_err();
+    bench.say("s", "Two?").await;
+    // Also by another process, which has it from the store alone.
+    let bench = bench.restart(&[], &[]).await;
+    for _ in 0..2 {
+        let error = bench.turns.run(keyed()).await.unwrap_err();
+        assert!(matches!(error, TurnError::Superseded), "{error:?}");
+    }
+    assert_eq!(bench.session("s").entries, 3, "the first message is there once");
+    let other = TurnRequest { idempotency_key: Some("k".into()), ..ask("s", json!([{"role": "user", "content": "Else?"}])) };
+    assert!(matches!(bench.turns.run(other).await.unwrap_err(), TurnError::KeyReused));
+    bench.say("s", "Three?").await;
+    assert_eq!(bench.session("s").entries, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_regenerate_that_fails_keeps_the_old_answer() {
     let bench = Bench::start(Plan::default(), |request, number| {
         if number == 1 { Err(ModelError::Protocol("nonsense".into())) } else { echo(request, number) }

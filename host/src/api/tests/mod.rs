@@ -1,5 +1,10 @@
 //! The routes over a gateway in this process: SQLite in a temporary folder, the offline model, `legacy`.
 
+mod callers;
+mod flood;
+mod leaving;
+mod model;
+
 use super::*;
 use crate::config::Config;
 use axum::body::Body;
