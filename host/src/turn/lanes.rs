@@ -93,6 +93,12 @@ impl Lanes {
         Ok((ticket, lane.gate.clone()))
     }
 
+    /// Requests that wait.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Sessions with a running or waiting turn.
     #[cfg(test)]
     pub(super) fn busy(&self) -> usize {

@@ -333,6 +333,12 @@ impl Turns {
         subagents::start_sweeping(&self.house);
     }
 
+    /// Requests that wait for their sessions.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.house.lanes.waiting()
+    }
+
     /// Turns and operations that run now.
     pub fn running(&self) -> usize {
         self.house.tasks.len()

@@ -111,10 +111,10 @@ async fn while_it_waits_for_its_session_whatever_it_waits_for() {
     ];
     for request in rows {
         let client = served.sent(&request).await;
-        until("that it waits", || turns.running() == 2).await;
+        until("that it waits", || turns.waiting() == 1).await;
         assert_eq!(served.house.say("s", "hang").await.status().as_u16(), 429, "it has the one place");
         drop(client);
-        until("that its place is free", || turns.running() == 1).await;
+        until("that its place is free", || (turns.waiting(), turns.running()) == (0, 1)).await;
     }
     assert_eq!(server.seen(), 2, "nobody who left while waiting has reached the model");
     drop(running);
