@@ -19,7 +19,12 @@ pub fn chat(headers: &[(&'static str, &[u8])], bytes: &[u8]) -> Option<TurnReque
     for (name, value) in headers {
         map.insert(HeaderName::from_static(name), HeaderValue::from_bytes(value).ok()?);
     }
-    let config = ApiConfig { session_from: vec!["header".into(), "user".into()], max_body_bytes: bytes.len() };
+    let defaults = crate::config::Config::defaults("plugins.toml".into()).api;
+    let config = ApiConfig {
+        session_from: vec!["header".into(), "user".into()],
+        max_body_bytes: bytes.len(),
+        ..defaults
+    };
     chat::request(&map, object(bytes)?, &config).ok()
 }
 

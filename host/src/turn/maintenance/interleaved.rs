@@ -112,7 +112,7 @@ const WISHES: [Wishes; 2] = [
 fn scene(stops: bool) {
     let house = Arc::new(Watched {
         queue: Maintenance::new(&Config::defaults("plugins.toml".into())),
-        lanes: Lanes::new(8, Duration::from_secs(3600)),
+        lanes: Lanes::new(8, 64, Duration::from_secs(3600)),
         busy: Mutex::default(),
         done: Mutex::default(),
         stopped: AtomicBool::new(false),
