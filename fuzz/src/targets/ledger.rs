@@ -28,7 +28,7 @@ pub(crate) fn ledger(data: &[u8]) {
     assert!(said.is_some() || verdicts.previous().is_none(), "what is no ledger accuses nobody");
     // What is held can be let go, by the name that is told.
     for id in held(&verdicts) {
-        let released = release(&folder, &id).expect("the document is written");
+        let released = release(&folder, &id, None).expect("the document is written");
         assert!(!held(&look(&folder)).contains(&id), "{id:?} is still held; released: {released:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! What comes from the other side of a worker's sockets.
 
+use engineroom::slot::fuzzing::lane;
 use engineroom::worker::fuzzing::control as read;
 use engineroom::worker::{FRAME_MAX, decode};
 
@@ -23,5 +24,42 @@ pub(crate) fn control(data: &[u8]) {
             Some(&written),
             "a message changes when it is written and read again"
         );
+    }
+}
+
+/// A message of a lane, to either side. The first byte says which side, and whether the rest is the frame or changes to an
+/// example, each two bytes of place and one of value; the second byte cuts it.
+pub(crate) fn lanes(data: &[u8]) {
+    let [how, cut, rest @ ..] = data else { return };
+    let side = usize::from(how & 1);
+    let frame = if how & 2 == 0 {
+        rest.to_vec()
+    } else {
+        let all = &lane::examples()[side];
+        let mut frame = all[usize::from(how >> 2) % all.len()].clone();
+        for change in rest.chunks_exact(3) {
+            let place = usize::from(u16::from_le_bytes([change[0], change[1]])) % frame.len().max(1);
+            if let Some(byte) = frame.get_mut(place) {
+                *byte = change[2];
+            }
+        }
+        frame.truncate(frame.len().saturating_sub(usize::from(cut / 64)));
+        frame
+    };
+    let read: fn(&[u8]) -> Option<Vec<u8>> = [lane::from_worker, lane::to_worker][side];
+    if let Some(written) = read(&frame) {
+        assert_eq!(read(&written).as_ref(), Some(&written), "a message changes when it is written and read again");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_example_reads_back() {
+        for (all, read) in lane::examples().iter().zip([lane::from_worker, lane::to_worker]) {
+            assert!(all.iter().all(|frame| read(frame).as_ref() == Some(frame)), "{all:?}");
+        }
     }
 }

@@ -16,6 +16,7 @@
 //! round trip and no thread more. Nothing is decided in the worker: its frame only keeps an engine from waiting for what the
 //! gateway would refuse anyway.
 
+pub mod fuzzing;
 mod gateway;
 mod history;
 pub(super) mod lean;
