@@ -104,6 +104,40 @@ fn in_its_probe_an_engine_gets_out_at_no_stage() {
 }
 
 #[test]
+fn in_its_worker_an_engine_gets_out_at_no_stage() {
+    let target = Target::new("isolation = \"process\"");
+    if is_lacking(&Setup::new()) {
+        return;
+    }
+    let gateway = target.setup.start();
+    // What it tried is told as the error of its hook; another engine answers.
+    let answer = gateway.client().say("one", "hello");
+    assert_eq!(answer.engine(), Some("legacy"), "{}", answer.text());
+    let status = gateway.client().get("/api/engines").json();
+    let quarantine = &engine(&status)["quarantine"];
+    assert_eq!(quarantine["at"], "assemble", "{quarantine}");
+    assert_contained(&quarantine["reason"].to_string(), &["constructor", "register", "factory", "assemble"]);
+    target.is_untouched();
+}
+
+#[test]
+fn a_file_that_is_dropped_by_hand_serves_in_a_worker_and_doctor_says_so() {
+    let setup = Setup::new().isolation("auto").library("window").select("window");
+    let gateway = setup.start();
+    assert_eq!(gateway.client().say("one", "hello").engine(), Some("window"));
+    let status = gateway.client().get("/api/engines").json();
+    let window = status["engines"].as_array().unwrap().iter().find(|one| one["id"] == "window").unwrap();
+    let placement = &window["library"]["placement"];
+    assert_eq!((&placement["isolation"], &placement["bundled"]), (&json!("process"), &json!(false)), "{window}");
+    let pid = window["worker"]["pid"].as_u64().unwrap();
+    assert_ne!(pid, u64::from(gateway.pid()));
+    let said = setup.cli(&["doctor"]).stdout;
+    assert!(said.contains(&format!("worker {pid} (not bundled; set plugins.entries.window.isolation")), "{said}");
+    let listed = setup.cli(&["plugins", "list"]).stdout;
+    assert!(listed.contains("worker (not bundled"), "{listed}");
+}
+
+#[test]
 fn a_system_call_of_another_processor_kills_the_probe_and_is_named() {
     if !cfg!(target_arch = "x86_64") || is_lacking(&Setup::new()) {
         return;

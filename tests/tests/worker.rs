@@ -222,7 +222,9 @@ fn services_keep_their_grants_fences_and_deadlines_over_a_worker() {
 fn a_log_line_of_a_worker_is_told_like_any_other() {
     let gateway = recording(&json!({"do": {"assemble": ["log:from afar"]}})).start();
     gateway.client().say("one", "hello").text();
-    until("the line", || gateway.stderr().lines().any(|l| l.contains("from afar") && l.contains("recorder")).then_some(()));
+    until("the line", || {
+        gateway.stderr().lines().any(|l| l.contains("from afar") && l.contains("recorder")).then_some(())
+    });
 }
 
 #[test]

@@ -174,8 +174,6 @@ causes! {
         "set plugins.entries.ID.sha256 to the hash that is shown, or plugins.trust.policy to \"any\"";
     NotSigned = "CE237", Trust, "the policy asks for a signature",
         "signatures are not supported yet: set plugins.trust.policy to \"pinned\"";
-    NoWorker = "CE238", Trust, "the entry asks for a process of its own",
-        "set plugins.entries.ID.isolation to \"auto\" or \"in-process\", once you trust the library";
 
     Crashed = "CE239", Trust, "it ended the gateway before",
         "mend or replace the library, then `engineroom plugins release ID`; or let a worker serve it (isolation = \"process\")";

@@ -1,6 +1,6 @@
 //! Small libraries in C for the tests of this room and of the worker: by the C door, compiled when they are needed.
 
-use crate::config::Config;
+use crate::config::{Config, Isolation};
 use crate::worker::{ProbeCommand, use_command};
 use engine_abi::{manifest as section, wire};
 use std::fmt::Write;
@@ -168,7 +168,8 @@ impl Bench {
             env: vec![("ENGINEROOM_TEST_PROBE".into(), "1".into())],
         });
         let base = tempfile::tempdir().unwrap();
-        let config = Config::defaults(base.path().join("plugins.toml"));
+        let mut config = Config::defaults(base.path().join("plugins.toml"));
+        config.plugins.isolation = Isolation::InProcess;
         std::fs::create_dir(&config.plugins.dir).unwrap();
         std::fs::create_dir(&config.gateway.state_dir).unwrap();
         Bench { base, config }

@@ -6,11 +6,6 @@ use crate::config::{Isolation, PluginsConfig};
 use serde::Serialize;
 use std::sync::OnceLock;
 
-/// True when a slot can be served by a worker.
-const WORKERS: bool = true;
-/// True when `auto` makes use of that.
-const AUTO_IS_A_WORKER: bool = false;
-
 /// SHA-256 of the libraries that came with this program.
 static BUNDLED: OnceLock<Vec<String>> = OnceLock::new();
 
@@ -48,11 +43,11 @@ impl Placement {
     /// The placement of the library with that hash.
     pub(super) fn of(plugin_id: &str, sha256: &str, config: &PluginsConfig) -> Placement {
         let entry = config.entries.get(plugin_id).map_or(Isolation::Auto, |entry| entry.isolation);
-        Placement::decide(plugin_id, is_bundled(sha256), (entry, config.isolation), AUTO_IS_A_WORKER)
+        Placement::decide(plugin_id, is_bundled(sha256), (entry, config.isolation))
     }
 
     /// `asked`: by the entry, and for all plugins.
-    fn decide(plugin_id: &str, bundled: bool, asked: (Isolation, Isolation), auto_is_a_worker: bool) -> Placement {
+    fn decide(plugin_id: &str, bundled: bool, asked: (Isolation, Isolation)) -> Placement {
         let (asked, by) = match asked {
             (Isolation::Auto, general) => (general, "plugins.isolation says so"),
             (own, _) => (own, "its entry says so"),
@@ -60,14 +55,13 @@ impl Placement {
         let (isolation, reason) = match asked {
             Isolation::InProcess | Isolation::Process => (asked, by.to_owned()),
             Isolation::Auto if bundled => (Isolation::InProcess, "bundled".to_owned()),
-            Isolation::Auto if auto_is_a_worker => (
+            Isolation::Auto => (
                 Isolation::Process,
                 format!(
                     "not bundled; set plugins.entries.{plugin_id}.isolation = \"in-process\" once you trust it like the \
                      gateway itself"
                 ),
             ),
-            Isolation::Auto => (Isolation::InProcess, "not bundled".to_owned()),
         };
         Placement { isolation, bundled, reason }
     }
@@ -91,16 +85,6 @@ impl std::fmt::Display for Placement {
     }
 }
 
-/// True when a worker can serve a slot.
-pub(super) fn workers() -> bool {
-    WORKERS
-}
-
-/// False when the worker that was asked for does not exist in this program.
-pub(super) fn possible(placement: &Placement) -> bool {
-    WORKERS || !placement.is_apart()
-}
-
 impl PluginReport {
     /// True when it was decided that the library runs in a worker.
     pub fn is_apart(&self) -> bool {
@@ -113,7 +97,7 @@ mod tests {
     use super::*;
 
     fn decided(bundled: bool, asked: Isolation) -> (bool, String) {
-        let placement = Placement::decide("w", bundled, (asked, Isolation::Auto), true);
+        let placement = Placement::decide("w", bundled, (asked, Isolation::Auto));
         (placement.is_apart(), placement.to_string())
     }
 
@@ -127,7 +111,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_all_plugins_counts_where_the_entry_says_nothing() {
-        let placed = |own, general| Placement::decide("w", true, (own, general), true);
+        let placed = |own, general| Placement::decide("w", true, (own, general));
         let general = placed(Isolation::Auto, Isolation::Process);
         assert_eq!(general.to_string(), "worker (plugins.isolation says so)");
         let own = placed(Isolation::InProcess, Isolation::Process);

@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | CE200 – CE203 | discover | folders, links, which library offers an engine |
 //! | CE210 – CE227 | inspect | the file, its format, its manifest, the configuration |
-//! | CE230 – CE238 | trust | place, owner, mode, links, hash, signature |
+//! | CE230 – CE239 | trust | place, owner, mode, links, hash, signature |
 //! | CE240 – CE241 | stage | the private copy |
 //! | CE250 – CE255 | probe | what happened to the child |
 //! | CE256 – CE259 | worker | what happened to the worker of an isolated library while it was started |

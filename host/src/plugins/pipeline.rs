@@ -1,7 +1,7 @@
 //! The whole way: survey, select, and for each wanted library trust, stage, probe, load, layout, register.
 
 use super::cause::{Cause, Stage};
-use super::isolation::{Placement, workers};
+use super::isolation::Placement;
 use super::load::{Kind, LoadRequest, MemoryRegistration, RegistrarPort, Registration, Wanted, bring_in};
 use super::report::{PluginReport, PluginState, StageFailure};
 use super::select::{EngineOutcome, Offer, OutcomeState, select};
@@ -98,7 +98,7 @@ fn rehearse(config: &Config, wanted: &[Wanted], verdicts: &Verdicts) -> Rehearsa
         wanted.extend(found.iter().flat_map(|item| item.report.engines()).map(Wanted::engine));
     }
     let mut items = survey(&config.plugins, &wanted);
-    let suspected = |id: &str| workers() && verdicts.to_workers().any(|plugin| plugin == id);
+    let suspected = |id: &str| verdicts.to_workers().any(|plugin| plugin == id);
     for report in items.iter_mut().map(|item| &mut item.report).filter(|report| report.placement.is_some()) {
         if report.plugin_id.as_deref().is_some_and(suspected) {
             report.placement = report.placement.take().map(Placement::suspected);
@@ -187,10 +187,7 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<Load
     };
     let default = crate::config::EntryConfig::default();
     let entry = config.plugins.entries.get(&manifest.plugin_id).unwrap_or(&default);
-    report.timed(Stage::Trust, |report| {
-        trust::check_entry(config.plugins.trust_policy, &manifest, &library, entry)?;
-        trust::check_placement(&manifest.plugin_id, report.placement.as_ref())
-    })?;
+    report.timed(Stage::Trust, |_| trust::check_entry(config.plugins.trust_policy, &manifest, &library, entry))?;
     report.timed(Stage::Inspect, |_| schema::check_config(&manifest, &entry.config))?;
     let staged = report.timed(Stage::Stage, |_| {
         stage::stage(&config.gateway.state_dir, &manifest.plugin_id, &library.sha256, &library.bytes)

@@ -342,7 +342,11 @@ fn hash_policy_and_isolation_are_kept() {
     assert_eq!(refusal(&bench).code, Cause::HashDiffers.code());
     let entry = EntryConfig { isolation: Isolation::Process, ..EntryConfig::default() };
     bench.config.plugins.entries.insert("w".into(), entry);
-    assert_eq!(refusal(&bench).code, Cause::NoWorker.code());
+    let result = start(&bench, &["w"]);
+    assert_eq!(result.engines[0].state, OutcomeState::Registered, "it passed its probe");
+    assert!(result.registrations.is_empty(), "and nothing of it is loaded here");
+    let apart: Vec<_> = result.apart.iter().map(|apart| apart.wanted.clone()).collect();
+    assert_eq!(apart, [Wanted::engine("w")]);
 }
 
 #[test]

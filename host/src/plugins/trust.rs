@@ -12,7 +12,6 @@
 
 use super::cause::Cause;
 use super::discover::{Candidate, Place};
-use super::isolation::{self, Placement};
 use super::manifest::Manifest;
 use super::read::{Facts, Library};
 use super::report::StageFailure;
@@ -146,17 +145,6 @@ pub(super) fn check_entry(
         }
     }
     Ok(())
-}
-
-/// Refuses a library whose place does not exist in this program.
-pub(super) fn check_placement(plugin_id: &str, placement: Option<&Placement>) -> Result<(), StageFailure> {
-    match placement {
-        Some(placement) if !isolation::possible(placement) => {
-            let message = format!("plugin {plugin_id} asks for isolation = \"process\", which is not supported yet");
-            Err(StageFailure::new(Cause::NoWorker, message))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

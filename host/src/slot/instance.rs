@@ -207,13 +207,8 @@ fn create(core: &EngineCore, key: &InstanceKey, state_dir: &Path, frame: &Frame)
     let workspace = key.workspace.as_deref().filter(|_| !broken("8.1")).map(path);
     let params = lend::has_params(Hook::Factory);
     let session = session(key);
-    let setup = Setup {
-        hook: Hook::Factory,
-        params,
-        session: Arc::clone(&session),
-        view: None,
-        limits: Limits::default(),
-    };
+    let setup =
+        Setup { hook: Hook::Factory, params, session: Arc::clone(&session), view: None, limits: Limits::default() };
     let order = Order { agent_dir: agent_dir.as_deref(), workspace_dir: workspace.as_deref(), state_dir: &state };
     let mut made = Err("the factory was not called".to_owned());
     let returned = guarded(frame, setup, |call| {
@@ -271,7 +266,9 @@ pub(crate) fn call_factory(core: &EngineCore, call: &CallV1, order: &Order<'_>) 
     // SAFETY: a factory that returned OK wrote a table that lives as long as the library; null and misaligned are refused.
     let tables = unsafe {
         match &core.factory {
-            Factory::Engine(_) | Factory::Worker(_) => receive::one(engine.table, "the engine's table").map(|table| (*table, None)),
+            Factory::Engine(_) | Factory::Worker(_) => {
+                receive::one(engine.table, "the engine's table").map(|table| (*table, None))
+            }
             Factory::Memory(_) => receive::one(memory.table, "the provider's table").map(|provider| {
                 (EngineV1 { info: provider.info, dispose: provider.dispose, ..NO_HOOKS }, Some(*provider))
             }),

@@ -72,7 +72,8 @@ impl Slot {
         *self.reports.write().unwrap_or_else(PoisonError::into_inner) = loaded.reports;
         let mut failed = self.start_workers(loaded.apart);
         for mut outcome in loaded.engines {
-            let own = failed.iter().position(|(wanted, _)| wanted.kind == outcome.kind && wanted.id == outcome.engine_id);
+            let own =
+                failed.iter().position(|(wanted, _)| wanted.kind == outcome.kind && wanted.id == outcome.engine_id);
             if let Some(at) = own {
                 outcome.failure = Some(failed.swap_remove(at).1);
                 outcome.state = OutcomeState::Refused;

@@ -113,7 +113,8 @@ impl SentRows {
             self.rows -= old.heads.len();
         }
         while self.sessions.len() > SESSIONS || self.rows > ROWS && self.sessions.len() > 1 {
-            let Some(oldest) = self.sessions.iter().min_by_key(|(_, sent)| sent.used).map(|(key, _)| key.clone()) else {
+            let Some(oldest) = self.sessions.iter().min_by_key(|(_, sent)| sent.used).map(|(key, _)| key.clone())
+            else {
                 break;
             };
             if let Some(old) = self.sessions.remove(&oldest) {
@@ -215,7 +216,8 @@ impl HeldRows {
 
     fn make_room(&mut self) {
         while self.sessions.len() > SESSIONS || self.rows > ROWS && self.sessions.len() > 1 {
-            let Some(oldest) = self.sessions.iter().min_by_key(|(_, held)| held.used).map(|(key, _)| key.clone()) else {
+            let Some(oldest) = self.sessions.iter().min_by_key(|(_, held)| held.used).map(|(key, _)| key.clone())
+            else {
                 break;
             };
             self.drop_session(&oldest);

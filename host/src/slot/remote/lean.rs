@@ -40,11 +40,7 @@ impl<'a> Lean<'a> {
             calls: message
                 .tool_calls
                 .iter()
-                .map(|call| LeanCall {
-                    id: &call.id,
-                    name: &call.function.name,
-                    arguments: &call.function.arguments,
-                })
+                .map(|call| LeanCall { id: &call.id, name: &call.function.name, arguments: &call.function.arguments })
                 .collect(),
         }
     }
@@ -104,9 +100,8 @@ pub(super) fn entries(entries: &[EntryRef]) -> Vec<Entry<'_>> {
 }
 
 pub(super) fn owned(entries: Vec<Entry<'_>>) -> Result<Vec<EntryRef>, Bad> {
-    let owned = |entry: Entry<'_>| {
-        Ok(EntryRef { head: entry.head.into(), message: Arc::new(entry.message.message()?) })
-    };
+    let owned =
+        |entry: Entry<'_>| Ok(EntryRef { head: entry.head.into(), message: Arc::new(entry.message.message()?) });
     entries.into_iter().map(owned).collect()
 }
 

@@ -121,7 +121,12 @@ impl<'a> Reply<'a> {
     /// The answer to what is no call.
     pub(super) fn not_understood() -> Reply<'static> {
         let why = "the worker could not read the call";
-        Reply { status: status::ERROR, made: Some(Err(why.into())), fail: Some((why.into(), false)), ..Reply::default() }
+        Reply {
+            status: status::ERROR,
+            made: Some(Err(why.into())),
+            fail: Some((why.into(), false)),
+            ..Reply::default()
+        }
     }
 
     /// What a sink holds. `tokens` are those of the service errors of the call.
@@ -168,8 +173,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-type Pushes<'a> =
-    (Vec<Item<'a>>, Vec<(Cow<'a, str>, Cow<'a, str>, String)>, Cow<'a, [MemoryHit]>, Pushed);
+type Pushes<'a> = (Vec<Item<'a>>, Vec<(Cow<'a, str>, Cow<'a, str>, String)>, Cow<'a, [MemoryHit]>, Pushed);
 
 fn take((items, tools, hits, output): Pushes<'_>, sink: &mut Sink, entries: usize) -> Result<(), Bad> {
     sink.room_for_spans(items.len(), entries)?;

@@ -103,12 +103,8 @@ impl Serve for WorkerSide {
     fn open(&self, opening: &Opening<'_>) -> Result<(), StageFailure> {
         let setup = setup(opening.setup);
         let (id, owner, factory, config) = match opening.subject {
-            Subject::Engine(one) => {
-                (&one.engine_id, &one.plugin_id, Factory::Engine(one.factory), &one.config_json)
-            }
-            Subject::Memory(one) => {
-                (&one.provider_id, &one.plugin_id, Factory::Memory(one.factory), &one.config_json)
-            }
+            Subject::Engine(one) => (&one.engine_id, &one.plugin_id, Factory::Engine(one.factory), &one.config_json),
+            Subject::Memory(one) => (&one.provider_id, &one.plugin_id, Factory::Memory(one.factory), &one.config_json),
         };
         let registered = Registered {
             id: id.clone(),
@@ -124,11 +120,8 @@ impl Serve for WorkerSide {
         // The gateway keeps the time, makes the folders and judges; this one only knows what a call needs.
         let deadlines = Deadlines::new(&BTreeMap::new(), Hook::Compact.default_deadline());
         let core = EngineCore::new(registered, &deadlines, opening.state_root, None, Box::new(|_| "none".into()));
-        let side =
-            Side { core, instances: Mutex::default(), calls: Mutex::default(), rows: Mutex::default() };
-        self.side
-            .set(Arc::new(side))
-            .map_err(|_| StageFailure::new(Cause::WorkerStart, "the worker was opened twice"))
+        let side = Side { core, instances: Mutex::default(), calls: Mutex::default(), rows: Mutex::default() };
+        self.side.set(Arc::new(side)).map_err(|_| StageFailure::new(Cause::WorkerStart, "the worker was opened twice"))
     }
 
     fn serve(&self, lane: &'static ChildLane, frame: &[u8]) {

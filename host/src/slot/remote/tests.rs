@@ -106,10 +106,7 @@ fn service_calls_and_their_answers_read_back_and_what_is_left_over_is_refused() 
     let mut bytes = Vec::new();
     let ask = |request| ToGateway::Ask(request);
     encode(&ask(Request::StoreGet { engine_scope: true, key: b"key" }), &mut bytes).unwrap();
-    assert!(matches!(
-        decode(&bytes),
-        Ok(ToGateway::Ask(Request::StoreGet { engine_scope: true, key: b"key" }))
-    ));
+    assert!(matches!(decode(&bytes), Ok(ToGateway::Ask(Request::StoreGet { engine_scope: true, key: b"key" }))));
     bytes.push(0);
     assert!(decode::<ToGateway<'_>>(&bytes).is_err());
     encode(&ToGateway::Bodies(Wanted { index: 1, count: 2, back: true }), &mut bytes).unwrap();
