@@ -71,6 +71,8 @@ const FATAL: &[(&str, &str)] = &[
     ("crash-later", "maintain"),
 ];
 
+const STARVING: &[(&str, &str)] = &[("memory", "call_tool"), ("fds", "assemble"), ("close-fds", "after_turn")];
+
 #[test]
 fn in_process_odd_panics_are_contained() {
     holds(Isolation::InProcess, ODD_PANICS);
@@ -99,4 +101,31 @@ fn in_process_what_an_engine_does_beside_its_hook_is_its_own_business() {
 #[test]
 fn in_process_what_ends_the_gateway_costs_nothing_acknowledged_and_is_explained_at_the_next_start() {
     holds(Isolation::InProcess, FATAL);
+}
+
+#[test]
+fn in_a_worker_odd_panics_are_contained() {
+    holds(Isolation::Process, ODD_PANICS);
+}
+
+#[test]
+fn in_a_worker_nothing_that_comes_late_counts() {
+    holds(Isolation::Process, LATE);
+}
+
+#[test]
+fn in_a_worker_huge_and_wrong_results_reach_nobody() {
+    holds(Isolation::Process, HUGE);
+}
+
+#[test]
+fn in_a_worker_services_that_are_called_where_they_must_not_be_harm_nobody() {
+    holds(Isolation::Process, MISUSED_SERVICES);
+}
+
+#[test]
+fn in_a_worker_whatever_ends_or_starves_the_process_costs_its_engine_and_nobody_else() {
+    holds(Isolation::Process, PROCESS);
+    holds(Isolation::Process, FATAL);
+    holds(Isolation::Process, STARVING);
 }

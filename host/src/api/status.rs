@@ -146,8 +146,9 @@ pub(super) async fn engines(State(api): State<Arc<Api>>) -> Result<Json<Value>, 
 }
 
 /// Of a test build only.
-pub(super) async fn reset_latches(State(api): State<Arc<Api>>) -> Json<Value> {
-    Json(json!({"reset": api.gateway.slot.reset_latches()}))
+pub(super) async fn reset_latches(State(api): State<Arc<Api>>) -> Result<Json<Value>, ApiError> {
+    let reset = blocking(move || api.gateway.slot.reset_latches()).await?;
+    Ok(Json(json!({"reset": reset})))
 }
 
 /// One engine, with what was found of its library.

@@ -15,7 +15,7 @@ use super::services::NoServices;
 use crate::config::{Config, OnFailure};
 use crate::ledger::Verdicts;
 use crate::observe::broken;
-use crate::plugins::{PluginReport, RawFactory};
+use crate::plugins::{Apart, PluginReport, RawFactory};
 use engine_abi::wire::capability;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -58,6 +58,8 @@ pub struct Slot {
     pub(crate) abandoned_by_loader: std::sync::atomic::AtomicUsize,
     /// Threads that were given up and have not come back, the loader's included.
     pub(crate) abandoned_threads: Arc<Abandoned>,
+    /// How each worker was started; kept only where a test may start them again.
+    pub(crate) apart: Mutex<Vec<Apart>>,
     /// What is held against engines, and how the last process ended.
     pub(crate) verdicts: Verdicts,
     me: Weak<Slot>,
@@ -96,6 +98,7 @@ impl Slot {
             reports: RwLock::default(),
             abandoned_by_loader: std::sync::atomic::AtomicUsize::new(0),
             abandoned_threads: Arc::new(Abandoned::new(config.plugins.abandoned_threads_max)),
+            apart: Mutex::default(),
             verdicts,
             me: Weak::clone(me),
             runtime,

@@ -8,9 +8,10 @@ use super::failure::DegradedCode;
 use super::handoff;
 use super::instance::InstanceKey;
 use super::latch::{Quarantine, announce, now_ms};
+use super::pool::Pool;
 use super::remote;
 use super::segment::SegmentContext;
-use super::services::HostServices;
+use super::services::{HostServices, NoServices};
 use super::slot::{Known, LEGACY, MAIN_AGENT, Slot};
 use crate::observe::broken;
 use crate::plugins::{
@@ -114,13 +115,28 @@ impl Slot {
     }
 
     fn start_worker(&self, one: Apart) -> Result<(), StageFailure> {
-        let Apart { wanted, plugin_id: plugin, load } = one;
-        let Wanted { kind, id } = &wanted;
+        let Wanted { kind, id } = one.wanted.clone();
+        let plugin = &one.plugin_id;
         let claimed = match kind {
-            Kind::Engine => self.claim(id, &plugin).map_err(|error| error.to_string()),
-            Kind::Memory => self.memory.claim(id, &plugin),
+            Kind::Engine => self.claim(&id, plugin).map_err(|error| error.to_string()),
+            Kind::Memory => self.memory.claim(&id, plugin),
         };
         claimed.map_err(|why| StageFailure::new(Cause::ForeignId, why))?;
+        if broken("latches") {
+            self.apart.lock().unwrap_or_else(PoisonError::into_inner).push(one.clone());
+        }
+        let core = self.make_worker(one, None)?;
+        match kind {
+            Kind::Engine => self.known_mut().entry(id.clone()).or_insert(Known::Engine(core)),
+            Kind::Memory => self.memory.known_mut().entry(id.clone()).or_insert(Known::Engine(core)),
+        };
+        Ok(())
+    }
+
+    /// Starts a worker and makes what it serves; `threads` of an earlier one are taken over, since they never end.
+    fn make_worker(&self, one: Apart, threads: Option<Pool>) -> Result<Arc<EngineCore>, StageFailure> {
+        let Apart { wanted, plugin_id: plugin, load } = one;
+        let Wanted { kind, id } = &wanted;
         let grants = self.grants_of(&plugin);
         let config_json = load.config_json.to_string();
         let remote = remote::start(remote::Start {
@@ -132,13 +148,12 @@ impl Slot {
             subject: wanted.clone(),
             load,
         })?;
-        let core = self.core_of(&plugin, id, Factory::Worker(Arc::clone(&remote)), &config_json, &grants, false);
+        let mut core = self.core_of(&plugin, id, Factory::Worker(Arc::clone(&remote)), &config_json, &grants, false);
+        if let (Some(core), Some(threads)) = (Arc::get_mut(&mut core), threads) {
+            core.pool = threads;
+        }
         remote.watch(&core);
-        match kind {
-            Kind::Engine => self.known_mut().entry(id.clone()).or_insert(Known::Engine(core)),
-            Kind::Memory => self.memory.known_mut().entry(id.clone()).or_insert(Known::Engine(core)),
-        };
-        Ok(())
+        Ok(core)
     }
 
     fn take(&self, registration: &Registration) {
@@ -250,9 +265,33 @@ impl Slot {
     pub fn reset_latches(&self) -> bool {
         let allowed = broken("latches");
         if allowed {
+            self.restart_workers();
             self.engines().iter().for_each(|core| core.latch.open());
         }
         allowed
+    }
+
+    /// The workers of quarantined engines have ended; new ones take their places.
+    fn restart_workers(&self) {
+        let apart = self.apart.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let engines = self.engines();
+        std::thread::scope(|scope| {
+            for one in apart.into_iter().filter(|one| one.wanted.kind == Kind::Engine) {
+                let out = |core: &&Arc<EngineCore>| core.id == one.wanted.id && core.latch.get().is_some();
+                let Some(old) = engines.iter().filter(|core| core.kind() == Kind::Engine).find(out) else { continue };
+                scope.spawn(move || {
+                    let id = one.wanted.id.clone();
+                    if let Some(remote) = old.remote() {
+                        remote.stop(Instant::now() + WORKER_START);
+                    }
+                    match self.make_worker(one, Some(old.pool.clone())) {
+                        Ok(core) => drop(self.known_mut().insert(id.clone(), Known::Engine(core))),
+                        Err(failure) => tracing::error!(engine = %id, "no new worker: {failure:?}"),
+                    }
+                    self.make_instance(&id, MAIN_AGENT, Arc::new(NoServices));
+                });
+            }
+        });
     }
 
     /// All registered engines and memory providers.
