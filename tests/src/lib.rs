@@ -26,7 +26,7 @@ pub use build::{Built, built, outer_cargo};
 pub use client::{Answer, Client};
 pub use failpoints::failpoints;
 pub use gateway::Gateway;
-pub use model::MockModel;
+pub use model::{MockModel, chunk, respond, stream_head};
 pub use recorder::Calls;
 pub use setup::{Cli, Setup, library_name};
 pub use snapshot::{render, snapshot};
