@@ -10,7 +10,10 @@ const WINDOW: u32 = 16_000;
 
 /// `notes` selected for a workspace of its own.
 fn with_notes() -> Setup {
-    Setup::new().library("notes").memory("notes").toml("[agents.main]\nworkspace_dir = \"workspace\"\n")
+    // In a worker it may write to a workspace only where that is granted.
+    Setup::new().library("notes").memory("notes").toml(
+        "[agents.main]\nworkspace_dir = \"workspace\"\n[plugins.entries.notes.limits]\nwrite = [\"workspace\", \"ada\"]\n",
+    )
 }
 
 fn folder(setup: &Setup) -> PathBuf {

@@ -89,6 +89,8 @@ pub(super) fn restrict(policy: &Policy) -> std::io::Result<u32> {
     }
     rules = allow_if_there(rules, Path::new("/dev/null"), AccessFs::ReadFile | AccessFs::WriteFile)?;
     for path in &policy.limits.write {
+        // A rule needs the folder. What cannot be made is no folder that could be written to.
+        let _ = std::fs::create_dir_all(path);
         rules = allow_if_there(rules, path, CHANGE)?;
     }
     rules = allow(rules, &policy.library, READ)?;
