@@ -8,7 +8,7 @@ use super::protocol::{
 use super::reply::cut;
 use crate::plugins::{Kind, LoadRequest, StageFailure, Wanted};
 use crate::slot::call::ask::{Refusal, fresh_token};
-use crate::slot::call::frame::Frame;
+use crate::slot::call::frame::{Frame, GRACE};
 use crate::slot::call::guarded::{Lost, Outcome};
 use crate::slot::call::host_table::log_line;
 use crate::slot::call::input::HookInput;
@@ -18,7 +18,7 @@ use crate::slot::hook::{HOOKS, Hook};
 use crate::slot::instance::Order;
 use crate::slot::services::{ServiceError, ServiceStatus};
 use crate::transcript::Message;
-use crate::worker::{self, LaneError, LaneGuard, SandboxReport, Worker, WorkerSpec};
+use crate::worker::{self, FRAME_MAX, LaneError, LaneGuard, SandboxReport, Worker, WorkerSpec};
 use engine_abi::wire::{host_params, status};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -138,6 +138,8 @@ enum Broken {
     Lane(LaneError),
     /// What came makes no sense.
     Nonsense(String),
+    /// The call has so many bytes, and no lane carries them.
+    TooLarge(usize),
     /// Everyone has given up on the call.
     GivenUp,
 }
@@ -268,15 +270,24 @@ impl Remote {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let session = Cow::Borrowed(facts);
         let call = ToWorker::Call(Call { number, left: left(deadline), params, instance, session, input });
-        self.send(&mut lane, &call, out, frame)?;
+        if self.written(&call, out)? > FRAME_MAX {
+            return Err(Broken::TooLarge(out.len()));
+        }
+        self.send(&mut lane, out, frame)?;
+        let mut looked = Instant::now();
         loop {
-            if !lane.receive(back, self.wait(frame))? {
+            let came = lane.receive(back, wait(frame))?;
+            // Also beside a worker that never stops asking.
+            if !came || looked.elapsed() >= LOOK {
+                looked = Instant::now();
                 if frame.abandoned() {
                     return Err(Broken::GivenUp);
                 }
                 if frame.stop() || frame.expired() {
                     self.worker.cancel(number);
                 }
+            }
+            if !came {
                 continue;
             }
             self.received.fetch_add(back.len() as u64 + 4, Ordering::Relaxed);
@@ -295,12 +306,18 @@ impl Remote {
                         }
                     };
                     let left = frame.deadline().map(left).unwrap_or_default();
-                    self.send(&mut lane, &ToWorker::Answer { left, answer }, out, frame)?;
+                    if self.written(&ToWorker::Answer { left, answer }, out)? > FRAME_MAX {
+                        let why = "the answer is larger than what can be handed to a worker; ask for less";
+                        let answer = Err(ServiceError::new(ServiceStatus::Refused, why));
+                        self.written(&ToWorker::Answer { left, answer }, out)?;
+                    }
+                    self.send(&mut lane, out, frame)?;
                 }
                 ToGateway::Bodies(wanted) => {
                     let view = frame.state().view.clone();
                     let bodies = view.as_ref().map(|(view, len)| bodies(view, *len, wanted)).unwrap_or_default();
-                    self.send(&mut lane, &ToWorker::Bodies(bodies), out, frame)?;
+                    self.written(&ToWorker::Bodies(bodies), out)?;
+                    self.send(&mut lane, out, frame)?;
                 }
                 ToGateway::Stale => {
                     let Some((view, len)) = view.map(|view| (view, frame.state().view.as_ref().map_or(0, |of| of.1)))
@@ -308,30 +325,24 @@ impl Remote {
                         return Err(Broken::Nonsense("a call without a history is called stale".into()));
                     };
                     let rows = self.rows().whole(&facts.session_id, view, len);
-                    self.send(&mut lane, &ToWorker::Whole(rows), out, frame)?;
+                    self.written(&ToWorker::Whole(rows), out)?;
+                    self.send(&mut lane, out, frame)?;
                 }
             }
         }
     }
 
-    fn send(
-        &self,
-        lane: &mut LaneGuard,
-        message: &ToWorker<'_>,
-        out: &mut Vec<u8>,
-        frame: &Frame,
-    ) -> Result<(), Broken> {
+    /// Writes a message down; gives its length.
+    fn written(&self, message: &ToWorker<'_>, out: &mut Vec<u8>) -> Result<usize, Broken> {
         encode(message, out).map_err(|error| Broken::Nonsense(error.to_string()))?;
-        self.sent.fetch_add(out.len() as u64 + 4, Ordering::Relaxed);
-        // A worker that does not read is told by the deadline of its call; the grace is for what is under way.
-        let until = frame.deadline().unwrap_or_else(Instant::now) + crate::slot::call::frame::GRACE;
-        Ok(lane.send(out, until)?)
+        Ok(out.len())
     }
 
-    /// How long a call may wait before it looks after itself: so that the deadline is told when it passes.
-    fn wait(&self, frame: &Frame) -> Duration {
-        let left = frame.deadline().map(left).unwrap_or_default();
-        if left.is_zero() { LOOK } else { left.min(LOOK) }
+    fn send(&self, lane: &mut LaneGuard, out: &[u8], frame: &Frame) -> Result<(), Broken> {
+        self.sent.fetch_add(out.len() as u64 + 4, Ordering::Relaxed);
+        // A worker that does not read is told by the deadline of its call; the grace is for what is under way.
+        let until = frame.deadline().unwrap_or_else(Instant::now) + GRACE;
+        Ok(lane.send(out, until)?)
     }
 
     /// Takes the reply in.
@@ -369,6 +380,9 @@ impl Remote {
                 Outcome::Returned(status::EXPIRED)
             }
             Broken::Lane(LaneError::Busy) => Outcome::NotMade("no lane to the engine's worker became free".into()),
+            Broken::TooLarge(bytes) => {
+                Outcome::NotMade(format!("the call has {bytes} bytes, more than can be handed to a worker"))
+            }
             Broken::Nonsense(why) => {
                 self.worker.end(&format!("what it said on a lane cannot be understood: {why}"));
                 self.lost(hook, format!("its worker said something in {hook} that cannot be understood: {why}"))
@@ -395,6 +409,12 @@ impl Remote {
         };
         Outcome::Lost(Lost { reason })
     }
+}
+
+/// How long a call may wait before it looks after itself: so that the deadline is told when it passes.
+fn wait(frame: &Frame) -> Duration {
+    let left = frame.deadline().map(left).unwrap_or_default();
+    if left.is_zero() { LOOK } else { left.min(LOOK) }
 }
 
 /// Bodies from one on, as many as fit.
