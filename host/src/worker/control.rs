@@ -74,14 +74,30 @@ pub(super) fn encode<T: Serialize>(message: &T) -> std::io::Result<Vec<u8>> {
 /// The gateway's writing end.
 #[derive(Debug)]
 pub(super) struct Control {
-    socket: OwnedFd,
+    /// Until the worker is dead: a quarantined engine keeps its handle, which must not keep a descriptor.
+    socket: Option<OwnedFd>,
     /// What the worker has not taken yet; its beginning may be the rest of a frame.
     pending: Vec<u8>,
 }
 
 impl Control {
     pub(super) fn new(socket: OwnedFd) -> Control {
-        Control { socket, pending: Vec::new() }
+        Control { socket: Some(socket), pending: Vec::new() }
+    }
+
+    /// The worker is dead.
+    pub(super) fn close(&mut self) {
+        self.socket = None;
+        self.pending = Vec::new();
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_open(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    fn socket(&self) -> Result<&OwnedFd, LaneError> {
+        self.socket.as_ref().ok_or(LaneError::Gone)
     }
 
     /// Says something, or keeps it until there is room. An error only when the worker is gone.
@@ -105,7 +121,7 @@ impl Control {
             if self.pending.is_empty() {
                 return Ok(());
             }
-            if !ready(&self.socket, PollFlags::OUT, Some(until))? {
+            if !ready(self.socket()?, PollFlags::OUT, Some(until))? {
                 return Err(LaneError::Late);
             }
         }
@@ -123,7 +139,7 @@ impl Control {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut rights = SendAncillaryBuffer::new(&mut space);
         rights.push(SendAncillaryMessage::ScmRights(&ends));
-        match sendmsg(&self.socket, &[IoSlice::new(&frame)], &mut rights, send_flags()) {
+        match sendmsg(self.socket()?, &[IoSlice::new(&frame)], &mut rights, send_flags()) {
             // The descriptor went with the first byte.
             Ok(sent) => {
                 self.pending.extend(&frame[sent..]);
@@ -137,7 +153,7 @@ impl Control {
     fn flush(&mut self) -> Result<(), LaneError> {
         while !self.pending.is_empty() {
             let parts = [IoSlice::new(&self.pending)];
-            match sendmsg(&self.socket, &parts, &mut SendAncillaryBuffer::default(), send_flags()) {
+            match sendmsg(self.socket()?, &parts, &mut SendAncillaryBuffer::default(), send_flags()) {
                 Ok(sent) => drop(self.pending.drain(..sent)),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(()),

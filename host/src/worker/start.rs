@@ -265,6 +265,11 @@ impl Worker {
         self.0.pid
     }
 
+    #[cfg(test)]
+    pub(super) fn holds_control(&self) -> bool {
+        self.0.control().is_open()
+    }
+
     /// What confines the library.
     pub(crate) fn sandbox(&self) -> Option<SandboxReport> {
         self.0.life().sandbox.clone()
@@ -368,6 +373,10 @@ impl Shared {
     pub(super) fn buried(&self, ending: Ending, wrote: Vec<String>) {
         self.bury();
         self.lanes.close();
+        // Whoever holds it is about to be told by the socket itself.
+        if let Ok(mut control) = self.control.try_lock() {
+            control.close();
+        }
         let mut life = self.life();
         let (wanted, sent, asked) = match life.ladder.take() {
             Some(ladder) => (Some(ladder.why), ladder.sent, ladder.asked),

@@ -78,6 +78,18 @@ impl Serve for Words {
                 std::thread::sleep(Duration::from_millis(300));
                 lane.send(b"said").unwrap();
             }
+            "close" => {
+                for number in 3..256 {
+                    // SAFETY: closes what is not its own, on purpose; the process is ended for it.
+                    #[expect(unsafe_code, reason = "closes descriptors by their numbers")]
+                    unsafe {
+                        libc::close(number);
+                    }
+                }
+                loop {
+                    std::thread::park();
+                }
+            }
             "exit" => leave_with(rest.parse().unwrap()),
             "hang" => loop {
                 std::thread::park();
@@ -405,6 +417,26 @@ fn what_is_no_frame_breaks_the_lane_and_ends_the_worker() {
     let error = call(&worker, "garbage").unwrap_err();
     assert!(matches!(error, LaneError::Frame(FrameError::Oversize { .. })), "{error:?}");
     assert!(death(&worker).reason(None).contains("a frame of 4294967295 bytes is longer"));
+}
+
+#[test]
+fn a_worker_that_closes_what_is_not_its_own_ends() {
+    let scene = Scene::good();
+    let worker = scene.start();
+    assert!(matches!(call(&worker, "close"), Err(LaneError::Gone)));
+    let death = death(&worker);
+    assert!(!lives(death.pid), "{death:?}");
+    until(|| scene.scratches() == 0);
+}
+
+#[test]
+fn a_dead_worker_holds_no_descriptor() {
+    let worker = Scene::good().start();
+    assert_eq!(call(&worker, "echo x").unwrap(), "x");
+    assert!(worker.holds_control());
+    worker.end("enough");
+    death(&worker);
+    assert!(!worker.holds_control());
 }
 
 #[test]
