@@ -4,9 +4,9 @@ use crate::conform::day;
 use crate::{Outcome, cargo, done};
 
 /// Parts of the matrix; a continuous run takes one, which rotates with the day of the commit.
-const PARTS: u64 = 12;
+const PARTS: u64 = 18;
 /// Rounds of the leak run in a continuous run.
-const ROUNDS: &str = "3";
+const ROUNDS: &str = "2";
 
 /// `chaos [--mode M] [--hook H] [--isolation I] [--part N/M] [--jobs N] [--json] [--list]`: the cells that are meant, all of them
 /// without arguments. `chaos --leak ROUNDS`: the leak run. `chaos --today`: the part of the commit's day, and a short leak run.
