@@ -40,7 +40,8 @@ fn main() {
     for (name, sample) in &rows {
         let nanoseconds = sample.percentile(50.0) * 1e6 / f64::from(CALLS);
         println!("{name:<16} {nanoseconds:>8.2} ns a call");
-        assert!(nanoseconds < LIMIT_NS, "{name} costs {nanoseconds} ns");
+        // What is not optimised says nothing about the cost.
+        assert!(cfg!(debug_assertions) || nanoseconds < LIMIT_NS, "{name} costs {nanoseconds} ns");
     }
 }
 

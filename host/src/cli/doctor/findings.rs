@@ -103,6 +103,7 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
     if let Some(memory) = status.get("memory") {
         each(memory, "providers").for_each(|provider| of_provider(provider, &mut findings));
     }
+    findings.extend(of_previous_end(status));
     for plugin in each(status, "plugins") {
         of_plugin(plugin, status, &mut findings);
     }
@@ -135,6 +136,16 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
         );
     }
     findings
+}
+
+/// A gateway that ended by a defect of its own. Of what its engines did, they tell themselves.
+fn of_previous_end(status: &Value) -> Option<Finding> {
+    let host = text(status, "/previousEnd/verdict").is_some_and(|verdict| verdict == "host");
+    host.then(|| {
+        let cause = text(status, "/previousEnd/cause").unwrap_or_default();
+        let message = format!("the last gateway process ended with {cause} in its own code; no engine is accused");
+        Finding::new(Level::Warning, "gateway", message).hint("report it, with the log of that process")
+    })
 }
 
 /// An operation that the host cannot give an engine what it requires for.
@@ -330,6 +341,21 @@ mod tests {
         let status =
             json!({"effective": "w", "engines": [{"id": "w", "state": "ready", "listed": true, "durable": true}]});
         assert_eq!(of_slot(&status), []);
+    }
+
+    #[test]
+    fn an_end_that_no_engine_caused_is_told_when_the_gateway_itself_did() {
+        let of = |verdict: &str| {
+            of_slot(
+                &json!({"effective": "w", "previousEnd": {"verdict": verdict, "cause": "SIGSEGV (memory access at 0x8)"}}),
+            )
+        };
+        let found = of("host");
+        assert_eq!((found.len(), found[0].level), (1, Level::Warning));
+        assert!(found[0].message.contains("SIGSEGV") && found[0].message.contains("no engine is accused"));
+        for other in ["well", "outside", "reboot", "crashed", "unexplained", "unknown"] {
+            assert_eq!(of(other), [], "{other}");
+        }
     }
 
     #[test]
