@@ -46,7 +46,8 @@ impl Gateway {
             folder,
             &format!(
                 "[gateway]\nlisten = \"127.0.0.1:0\"\nstate_dir = \"state\"\nhot_sessions_bytes = 2147483648\n\
-                 queue_per_session = 4096\n\n\
+                 queue_per_session = 4096\nqueue_total = 4096\n\n\
+                 [api]\nmax_connections = 4096\nmax_requests = 4096\n\n\
                  [model]\nprovider = \"openai\"\nbase_url = \"http://{model}/v1\"\ncontext_window = 4000\n\
                  max_output_tokens = 500\n\n\
                  [plugins]\ndir = \"plugins\"\nisolation = \"in-process\"\n\n[plugins.slots]\ncontextEngine = \"window\"\n\n\

@@ -1,7 +1,9 @@
 //! The doors of the real gateway: nothing that is secret leaves it, whatever fails and however much it logs; names of clients never
 //! become paths; the command line uses the gateway's token.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use engineroom_tests::{Gateway, MockModel, Setup, chunk, respond, stream_head};
+use engineroom_tests::model::{chunk, respond, stream_head};
+use engineroom_tests::{Gateway, MockModel, Setup};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -78,7 +80,7 @@ fn nothing_that_is_secret_leaves_the_gateway() {
          [plugins.entries.other.config]\npassword = \"{PASSWORD}\"\ncredentials = {{ user = \"{PASSWORD}\" }}\n",
         model.toml(8_000)
     );
-    let setup = Setup::new().library("engine_window").select("window").toml(&toml);
+    let setup = Setup::new().library("window").select("window").toml(&toml);
     let token = setup.path().join("token");
     private(&token, OWN);
     let setup = setup
@@ -177,8 +179,7 @@ fn a_weak_or_open_token_keeps_the_gateway_from_starting_and_the_words_mend_it() 
 
 #[test]
 fn names_of_clients_never_become_paths() {
-    let setup = Setup::new().library("engine_window").library("fixture_recorder").chain(&["window"]);
-    let around: Vec<PathBuf> = files(setup.path().parent().expect("a folder above")).into_iter().filter(|path| !path.starts_with(setup.path())).collect();
+    let setup = Setup::new().library("window").select("window");
     let gateway = setup.start();
     let long = format!("agent:{}:x", "l/".repeat(200));
     let keys = [
@@ -216,8 +217,39 @@ fn names_of_clients_never_become_paths() {
     let folders = std::fs::read_dir(setup.state()).expect("the state").flatten().map(|entry| entry.file_name());
     let folders: Vec<String> = folders.map(|name| name.to_string_lossy().into_owned()).collect();
     assert!(folders.iter().all(|name| !name.contains("planted")), "{folders:?}");
-    for path in files(setup.path().parent().expect("a folder above")).into_iter().filter(|path| !path.starts_with(setup.path())) {
-        let own = path.to_string_lossy().contains("planted");
-        assert!(!own || around.contains(&path), "{} was made outside", path.display());
+    for folder in [setup.path(), setup.path().parent().expect("a folder above"), Path::new("/tmp"), Path::new("/")] {
+        assert!(!folder.join("planted").exists(), "{} has what a client named", folder.display());
+    }
+}
+
+#[test]
+fn an_isolated_engine_gets_no_secret_that_it_was_not_granted() {
+    let model = MockModel::saying("well");
+    let toml = format!(
+        "{}api_key_env = \"DOORS_KEY\"\n[gateway.tokens.desk]\nenv = \"DESK_TOKEN\"\nagents = [\"*\"]\n",
+        model.toml(1_000_000)
+    );
+    let setup = Setup::new().isolation("process").recorder(&json!({})).toml(&toml);
+    let setup = setup.env("DOORS_KEY", KEY).env("DESK_TOKEN", DESK).env("PLANTED_OTHER", PASSWORD);
+    let gateway = setup.start();
+    let desk = format!("Bearer {DESK}");
+    let body = json!({"model": "m", "messages": [{"role": "user", "content": "Hello?"}]}).to_string();
+    let headers = [("authorization", desk.as_str()), ("x-engineroom-session", "s")];
+    let answer = exchange(&gateway, "POST", "/v1/chat/completions", &headers, &body);
+    assert!(answer.contains("x-engineroom-engine: recorder") && answer.contains("well"), "{answer}");
+    let engine = exchange(&gateway, "GET", "/api/engines/recorder", &headers[..1], "");
+    let engine: Value = serde_json::from_str(engine.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
+    let pid = engine["worker"]["pid"].as_u64().unwrap_or_else(|| panic!("no worker: {engine:#}"));
+    for what in ["environ", "cmdline"] {
+        let told = std::fs::read(format!("/proc/{pid}/{what}")).expect("what the engine reads of itself");
+        let told = String::from_utf8_lossy(&told).into_owned();
+        assert!(!told.contains(PLANTED) && !told.to_ascii_lowercase().contains("token"), "{what}: {told}");
+    }
+    // Everything that any hook was told: configuration, settings of the run, session.
+    let calls = setup.calls().wait_for("assemble", 1);
+    assert!(!calls.is_empty());
+    for line in setup.calls().lines() {
+        let told = line.to_string();
+        assert!(!told.contains(PLANTED) && !told.contains("DOORS_KEY") && !told.contains("DESK_TOKEN"), "{told}");
     }
 }

@@ -2,10 +2,11 @@
 
 use super::limits::Reading;
 use super::{Api, ApiError};
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use bytes::BytesMut;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -13,31 +14,35 @@ use tokio::time::{Instant, timeout_at};
 /// A body from this size on is parsed on a blocking thread: about a millisecond of work.
 const LARGE: usize = 512 * 1024;
 
+/// The request with its whole body in memory. A request takes its place among those in work only then: whoever sends slowly holds
+/// a connection, and nothing that others need.
+pub(super) async fn received(api: &Api, request: Request, reading: &mut Reading<'_>) -> Result<Request, ApiError> {
+    if request.body().is_end_stream() {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = whole(api, &parts.headers, body, reading).await?;
+    Ok(Request::from_parts(parts, Body::from(bytes)))
+}
+
 /// The JSON object in a body. An empty body is refused.
-pub(super) async fn object(
-    api: &Api,
-    headers: &HeaderMap,
-    body: Body,
-    limit: usize,
-) -> Result<Map<String, Value>, ApiError> {
-    let mut reading = Reading::new(api);
-    let bytes = whole(api, headers, body, limit, &mut reading).await?;
-    parsed(bytes).await
+pub(super) async fn object(body: Body, limit: usize) -> Result<Map<String, Value>, ApiError> {
+    parsed(collected(body, limit).await?).await
 }
 
 /// The same, where nothing may be sent at all.
-pub(super) async fn optional_object(
-    api: &Api,
-    headers: &HeaderMap,
-    body: Body,
-    limit: usize,
-) -> Result<Map<String, Value>, ApiError> {
-    let mut reading = Reading::new(api);
-    let bytes = whole(api, headers, body, limit, &mut reading).await?;
+pub(super) async fn optional_object(body: Body, limit: usize) -> Result<Map<String, Value>, ApiError> {
+    let bytes = collected(body, limit).await?;
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
     parsed(bytes).await
+}
+
+/// A body that is in memory already.
+async fn collected(body: Body, limit: usize) -> Result<Bytes, ApiError> {
+    let collected = Limited::new(body, limit).collect().await;
+    collected.map(http_body_util::Collected::to_bytes).map_err(|_| ApiError::TooLarge { limit })
 }
 
 async fn parsed(bytes: Bytes) -> Result<Map<String, Value>, ApiError> {
@@ -57,9 +62,9 @@ async fn whole(
     api: &Api,
     headers: &HeaderMap,
     mut body: Body,
-    limit: usize,
     reading: &mut Reading<'_>,
 ) -> Result<Bytes, ApiError> {
+    let limit = api.gateway.config.api.max_body_bytes;
     if let Some(coding) = headers.get(header::CONTENT_ENCODING)
         && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
     {

@@ -30,7 +30,7 @@ pub(super) async fn completions(
     body: Body,
 ) -> Result<Response, ApiError> {
     let config = &api.gateway.config.api;
-    let fields = body::object(&api, &headers, body, config.max_body_bytes).await?;
+    let fields = body::object(body, config.max_body_bytes).await?;
     let mut request = request(&headers, fields, config)?;
     match request.session_key.take() {
         Some(key) => {

@@ -5,7 +5,8 @@
 //! gateway has tokens, and a place among the requests in work is taken.
 
 use super::caller::Caller;
-use super::{Api, ApiError, limits, paths};
+use super::limits::{self, Reading};
+use super::{Api, ApiError, body, paths};
 use crate::config::Token;
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, Uri, header};
@@ -141,24 +142,29 @@ fn is_open_to_all(path: &str) -> bool {
     matches!(path, "/healthz" | "/readyz")
 }
 
-/// Every request passes here, and is counted.
+/// Every request passes here: it is let in, its body is waited for, it takes its place, and it is counted.
 pub(super) async fn check(State(api): State<Arc<Api>>, mut request: Request, next: Next) -> Response {
     let route = paths::label(request.uri().path());
-    let free = is_open_to_all(request.uri().path());
-    let admitted = api.guard.admit(request.headers(), request.uri());
-    let place = match admitted {
+    let response = match api.guard.admit(request.headers(), request.uri()) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
-            if free { Ok(None) } else { api.limits.request().map(Some) }
+            admitted(&api, request, next).await.unwrap_or_else(IntoResponse::into_response)
         }
-        Err(error) => Err(error),
-    };
-    let response = match place {
-        Ok(place) => limits::holding(next.run(request).await, place),
         Err(error) => error.into_response(),
     };
     api.metrics.request(route, response.status().as_u16());
     response
+}
+
+async fn admitted(api: &Api, request: Request, next: Next) -> Result<Response, ApiError> {
+    // Whoever watches is answered however busy the gateway is.
+    if is_open_to_all(request.uri().path()) {
+        return Ok(next.run(request).await);
+    }
+    let mut reading = Reading::new(api);
+    let request = body::received(api, request, &mut reading).await?;
+    let place = api.limits.request()?;
+    Ok(limits::holding(next.run(request).await, place))
 }
 
 /// Lets only those pass who may see the gateway as a whole.

@@ -10,7 +10,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, Method, Uri};
+use axum::http::{Method, Uri};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -96,7 +96,6 @@ pub(super) async fn one(
     method: Method,
     uri: Uri,
     page: AskedPage,
-    headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, ApiError> {
     let rest = uri.path().strip_prefix("/api/sessions/").unwrap_or("");
@@ -124,23 +123,23 @@ pub(super) async fn one(
         }
         (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key.into_string(), &page).await?,
         (SessionOp::Compact, "POST") => {
-            let asked = body::optional_object(&api, &headers, body, SMALL_BODY).await?;
+            let asked = body::optional_object(body, SMALL_BODY).await?;
             let report = api.gateway.turns.compact(&key, focus(&asked)?).await?;
             compacted(&report)
         }
         (SessionOp::Reset, "POST") => {
-            body::optional_object(&api, &headers, body, SMALL_BODY).await?;
+            body::optional_object(body, SMALL_BODY).await?;
             let report = api.gateway.turns.reset(&key).await?;
             json!({"reset": true, "key": report.key, "engines": report.engines})
         }
         (SessionOp::Repair, "POST") => {
-            let asked = body::optional_object(&api, &headers, body, SMALL_BODY).await?;
+            let asked = body::optional_object(body, SMALL_BODY).await?;
             let report = api.gateway.turns.repair(&key, repair(&asked)?).await?;
             serde_json::to_value(report)
                 .map_err(|cause| ApiError::Internal(format!("the repair cannot be shown: {cause}")))?
         }
         (SessionOp::Subagents, "GET" | "HEAD") => subagents::list(&api, &key).await?,
-        (SessionOp::Subagents, "POST") => subagents::spawn(&api, &caller, &key, &headers, body).await?,
+        (SessionOp::Subagents, "POST") => subagents::spawn(&api, &caller, &key, body).await?,
         (SessionOp::Subagent(child), "GET" | "HEAD") => subagents::one(&api, &key, child).await?,
         (SessionOp::Subagent(child), "DELETE") => subagents::end(&api, &key, child).await?,
         (op, _) => {

@@ -4,7 +4,6 @@ use super::caller::Caller;
 use super::{Api, ApiError, body};
 use crate::turn::{SpawnBudgets, SpawnMode, SpawnRequest, SubagentError, SubagentReport, TurnError};
 use axum::body::Body;
-use axum::http::HeaderMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -28,10 +27,9 @@ pub(super) async fn spawn(
     api: &Api,
     caller: &Caller,
     key: &str,
-    headers: &HeaderMap,
     body: Body,
 ) -> Result<Value, ApiError> {
-    let fields = body::object(api, headers, body, api.gateway.config.api.max_body_bytes).await?;
+    let fields = body::object(body, api.gateway.config.api.max_body_bytes).await?;
     let asked = request(&fields)?;
     if let Some(agent) = &asked.agent {
         caller.agent(agent)?;

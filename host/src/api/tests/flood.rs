@@ -265,6 +265,17 @@ async fn requests_and_queues_are_bounded_and_whoever_watches_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_does_not_come_holds_no_place_that_others_need() {
+    let served = served(|config| config.api.max_requests = 1).await;
+    let head = format!("POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n ");
+    let slow = [served.sent(&head).await, served.sent(&head).await, served.sent(&head).await];
+    until("that they are read", || served.house.api.limits.bytes_read() == 3).await;
+    let answer = served.exchange(&turn("s", &user("Hello?")).replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    drop(slow);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_does_not_read_is_cut_off_its_memory_is_bounded_and_its_session_is_free() {
     let server = Server::start(|request, _| match last(request).contains("pour") {
         true => Deed::Pour(16 * 1024),
