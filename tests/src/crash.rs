@@ -661,7 +661,7 @@ impl Batch {
             if engine["state"] != "ready" {
                 // On a machine without time even a sound engine misses a deadline; what waits for it waits for the next start.
                 eprintln!("{what}: the engine is out: {}", engine["quarantine"]);
-                drop(gateway.stop());
+                let _status = gateway.stop();
                 gateway = self.setup.start();
             }
             std::thread::sleep(Duration::from_millis(50));
