@@ -483,7 +483,10 @@ fn transcript(client: &Client, key: &str) -> Vec<(String, String)> {
         let calls = message["tool_calls"].as_array().map_or(&[][..], Vec::as_slice);
         let peeks = !calls.is_empty() && calls.iter().all(|call| call["function"]["name"] == "peek");
         let peeked = message["tool_call_id"].as_str().is_some_and(|id| id.starts_with("peek"));
-        row["role"] == "compaction" || peeks || peeked || message["name"] == "subagent"
+        // An engine that rewrites a note takes its name.
+        let text = row["text"].as_str().unwrap_or_default();
+        let note = text.starts_with("[Result of the subagent ") || text.starts_with("[The subagent ");
+        row["role"] == "compaction" || peeks || peeked || note
     };
     rows.iter()
         .filter(|row| !internal(row))

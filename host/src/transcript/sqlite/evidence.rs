@@ -14,7 +14,7 @@
 use super::lock::open_error;
 use crate::transcript::StoreError;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -127,12 +127,16 @@ pub(super) fn look(database: &Path) -> Result<Found, StoreError> {
         _ => return Err(damaged("its first bytes are not those of a database")),
     }
     let index = std::fs::read(beside(database, "-shm")).ok().as_deref().and_then(Index::parse);
-    let log = match log {
-        Some(_) => std::fs::read(beside(database, "-wal")).map_err(failed)?,
-        None => Vec::new(),
+    let checked = match log {
+        // It may be long: a frame at a time.
+        Some(1..) => {
+            let file = File::open(beside(database, "-wal")).map_err(failed)?;
+            check_log(&mut BufReader::with_capacity(1 << 18, file), index.as_ref(), mark).map_err(failed)?
+        }
+        _ => check_log(&mut std::io::empty(), index.as_ref(), mark).map_err(failed)?,
     };
-    check_log(&log, index.as_ref(), mark).map_err(|reason| damaged(&reason))?;
-    if log.is_empty() && mark == Some(Mark::Open) {
+    checked.map_err(|reason| damaged(&reason))?;
+    if log.unwrap_or(0) == 0 && mark == Some(Mark::Open) {
         tracing::warn!(
             database = %database.display(),
             "the log of the last run is not there: another program copied it into the database and removed it, or it was removed \
@@ -192,18 +196,17 @@ fn be(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// A log, as far as its header goes.
-struct Log<'a> {
-    bytes: &'a [u8],
+/// What the header of a log says.
+struct Log {
+    salt: [u8; 8],
     page: usize,
     big: bool,
     seed: (u32, u32),
 }
 
-impl<'a> Log<'a> {
-    /// `None` when its header is not whole.
-    fn parse(bytes: &'a [u8]) -> Option<Log<'a>> {
-        let header = bytes.get(..WAL_HEADER)?;
+impl Log {
+    /// `None` when it is not whole.
+    fn parse(header: &[u8; WAL_HEADER]) -> Option<Log> {
         let big = match be(header, 0) {
             0x377f_0682 => false,
             0x377f_0683 => true,
@@ -215,77 +218,71 @@ impl<'a> Log<'a> {
             && page.is_power_of_two()
             && (512..=65_536).contains(&page)
             && seed == (be(header, 24), be(header, 28));
-        whole.then_some(Log { bytes, page, big, seed })
+        whole.then_some(Log { salt: header[16..24].try_into().ok()?, page, big, seed })
     }
 
-    fn salt(&self) -> &[u8] {
-        &self.bytes[16..24]
-    }
-
-    fn frames(&self) -> impl Iterator<Item = &'a [u8]> {
-        self.bytes[WAL_HEADER..].chunks_exact(FRAME_HEADER + self.page)
-    }
-
-    /// The sums of a frame that follows one with these sums, when it is one of this log.
-    fn follows(&self, frame: &[u8], seed: (u32, u32)) -> Option<(u32, u32)> {
-        let sums = (be(frame, 16), be(frame, 20));
-        (frame[8..16] == *self.salt() && be(frame, 0) != 0).then_some(())?;
+    /// True for a frame of this log that follows one with these sums.
+    fn follows(&self, frame: &[u8], seed: (u32, u32)) -> bool {
         let head = checksum(&frame[..8], seed, self.big);
-        (checksum(&frame[FRAME_HEADER..], head, self.big) == sums).then_some(sums)
+        frame[8..16] == self.salt
+            && be(frame, 0) != 0
+            && checksum(&frame[FRAME_HEADER..], head, self.big) == (be(frame, 16), be(frame, 20))
     }
 }
 
-/// Compares the log with what else tells of it.
-fn check_log(bytes: &[u8], index: Option<&Index>, mark: Option<Mark>) -> Result<(), String> {
-    let open = |index: &&Index| index.last > index.copied;
-    let Some(log) = Log::parse(bytes) else {
-        if let Some(index) = index.filter(open) {
+/// Fills `out`; false at the end of the log.
+fn fill(log: &mut dyn Read, out: &mut [u8]) -> std::io::Result<bool> {
+    match log.read_exact(out) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Compares the log with what else tells of it; the inner error is what is wrong with it.
+fn check_log(bytes: &mut dyn Read, index: Option<&Index>, mark: Option<Mark>) -> std::io::Result<Result<(), String>> {
+    let mut header = [0; WAL_HEADER];
+    let whole = fill(bytes, &mut header)?;
+    let Some(log) = Log::parse(&header).filter(|_| whole) else {
+        if let Some(index) = index.filter(|index| index.last > index.copied) {
             let lost = index.last - index.copied;
-            return Err(format!(
-                "its log is missing or cannot be read, and {lost} pages of it are not in the database"
-            ));
+            let reason = format!("its log is missing or cannot be read, and {lost} pages of it are not in the database");
+            return Ok(Err(reason));
         }
-        if bytes.len() >= WAL_HEADER && mark == Some(Mark::Open) && index.is_none() {
-            return Err("its log begins with something else".into());
+        if whole && mark == Some(Mark::Open) && index.is_none() {
+            return Ok(Err("its log begins with something else".into()));
         }
-        return Ok(());
+        return Ok(Ok(()));
     };
-    let (mut seed, mut valid, mut committed) = (log.seed, 0u32, 0u32);
-    let mut frames = log.frames();
-    for frame in frames.by_ref() {
-        let Some(sums) = log.follows(frame, seed) else {
-            // What follows is looked at from this frame's own sums on.
-            seed = (be(frame, 16), be(frame, 20));
-            break;
-        };
-        seed = sums;
-        valid += 1;
-        if be(frame, 4) != 0 {
-            committed = valid;
+    let mut frame = vec![0; FRAME_HEADER + log.page];
+    let (mut seed, mut valid, mut committed, mut broken) = (log.seed, 0u32, 0u32, false);
+    // Behind the first bad frame: commits in a row that belong together.
+    let (mut commits, mut most) = (0, 0);
+    while fill(bytes, &mut frame)? {
+        let follows = log.follows(&frame, seed);
+        let commit = be(&frame, 4) != 0;
+        // What follows a bad frame is looked at from that frame's own sums on.
+        seed = (be(&frame, 16), be(&frame, 20));
+        if !broken && follows {
+            valid += 1;
+            if commit {
+                committed = valid;
+            }
+            continue;
         }
+        commits = if broken && follows { commits + u32::from(commit) } else { 0 };
+        most = most.max(commits);
+        broken = true;
     }
-    match index {
-        Some(index) if index.salt == *log.salt() => {
-            if index.last > committed && index.copied < index.last {
+    Ok(match index {
+        Some(index) if index.salt == log.salt => match index.last > committed && index.copied < index.last {
+            true => {
                 let last = index.last;
-                return Err(format!("its log can be read up to page {committed} of the {last} that were committed"));
+                Err(format!("its log can be read up to page {committed} of the {last} that were committed"))
             }
-        }
-        _ => {
-            let (mut commits, mut most) = (0, 0);
-            for frame in frames {
-                match log.follows(frame, seed) {
-                    Some(_) if be(frame, 4) != 0 => commits += 1,
-                    Some(_) => {}
-                    None => commits = 0,
-                }
-                most = most.max(commits);
-                seed = (be(frame, 16), be(frame, 20));
-            }
-            if most >= 2 {
-                return Err(format!("its log cannot be read from page {} on, and commits follow", valid + 1));
-            }
-        }
-    }
-    Ok(())
+            false => Ok(()),
+        },
+        _ if most >= 2 => Err(format!("its log cannot be read from page {} on, and commits follow", valid + 1)),
+        _ => Ok(()),
+    })
 }

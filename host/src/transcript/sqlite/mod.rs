@@ -136,6 +136,7 @@ struct SqliteStore {
     counters: Arc<writer::Counters>,
     trouble: Arc<trouble::Trouble>,
     beside: Arc<check::Beside>,
+    checking: Mutex<()>,
     running: Mutex<Option<Running>>,
 }
 
@@ -185,7 +186,7 @@ impl SqliteStore {
         let checking = thread("store-check", &path, move || shared.run(&of, &found))?;
         let running = Mutex::new(Some(Running { checkpointer, beside: checking, writer, _lock: lock }));
         let readers = reader::Readers::new(path.clone(), Arc::clone(&trouble));
-        Ok(SqliteStore { readers, path, jobs, ids, gate, counters, trouble, beside, running })
+        Ok(SqliteStore { readers, path, jobs, ids, gate, counters, trouble, beside, checking: Mutex::new(()), running })
     }
 }
 
@@ -395,6 +396,10 @@ impl Store for SqliteStore {
     }
 
     fn check(&self, most: usize) -> Result<Vec<String>, StoreError> {
+        // One at a time: it reads everything.
+        let Ok(_alone) = self.checking.try_lock() else {
+            return Err(StoreError::Busy("a check of it runs already".into()));
+        };
         // A connection of its own: the pool is for turns.
         let conn = schema::open_reader(&self.path).map_err(backend)?;
         check::whole(&conn, most)
