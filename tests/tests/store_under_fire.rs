@@ -100,6 +100,22 @@ fn a_stream_whose_turn_broke_off_has_no_end_marker() {
 }
 
 #[test]
+fn a_turn_that_broke_off_before_its_write_leaves_nothing_in_memory() {
+    let (setup, arm) = pointed();
+    let gateway = setup.start();
+    assert_eq!(ask(&gateway, "s", "First.").0, 200);
+    for point in ["turn.admit.before_queue", "turn.admit.after", "turn.answer.before_queue"] {
+        arm(&format!("{point}=error@1"));
+        let (status, told) = ask(&gateway, "s", "Broken.");
+        assert_eq!((status, told["error"]["diagnostic"].as_str()), (500, Some("CE609")), "{point}: {told}");
+        arm("");
+        let (status, told) = ask(&gateway, "s", &format!("After {point}."));
+        assert_eq!(status, 200, "{point}: the session stands on what was never written: {told}");
+    }
+    assert!(gateway.stop().success());
+}
+
+#[test]
 fn a_writer_that_panics_fails_its_batch_and_goes_on() {
     let (setup, arm) = pointed();
     let gateway = setup.start();

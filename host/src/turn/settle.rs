@@ -153,8 +153,9 @@ impl TurnRun {
         let lease = Some((state.record().row, self.house.store.lease()));
         drop(self.house.store.submit(Submission { lease, writes }));
         // A regenerate that failed: the old branch is the active one, and the next turn reads it again. So it does when the store
-        // failed: what is in memory may be ahead of it.
-        self.settled = !self.admitted.head_pending && !matches!(error, TurnError::Store(_));
+        // failed, or the gateway itself: what is in memory may be ahead of the store.
+        self.settled =
+            !self.admitted.head_pending && !matches!(error, TurnError::Store(_) | TurnError::Internal { .. });
     }
 
     /// The turn is accepted up to `last`, in the same write: its row is closed, for the engine that served. One that stopped

@@ -246,7 +246,8 @@ fn check_log(bytes: &mut dyn Read, index: Option<&Index>, mark: Option<Mark>) ->
     let Some(log) = Log::parse(&header).filter(|_| whole) else {
         if let Some(index) = index.filter(|index| index.last > index.copied) {
             let lost = index.last - index.copied;
-            let reason = format!("its log is missing or cannot be read, and {lost} pages of it are not in the database");
+            let reason =
+                format!("its log is missing or cannot be read, and {lost} pages of it are not in the database");
             return Ok(Err(reason));
         }
         if whole && mark == Some(Mark::Open) && index.is_none() {

@@ -12,9 +12,9 @@ use crate::transcript::{SubagentEnd, SubagentRecord, SubagentState, Write};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 /// Longest wait for a child that was told to end: its hooks have deadlines, and so has what follows them.
 const END_PATIENCE: Duration = Duration::from_secs(300);
