@@ -25,8 +25,9 @@ fn exchange(gateway: &Gateway, method: &str, path: &str, headers: &[(&str, &str)
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a bound");
     let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let length = body.len();
-    let request =
-        format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}");
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+    );
     stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = Vec::new();
     // A refusal may end the connection before all was sent.
@@ -93,9 +94,12 @@ fn nothing_that_is_secret_leaves_the_gateway() {
     let own = format!("Bearer {OWN}");
     let others = [format!("Bearer {DESK}"), format!("Bearer {WRONG}"), format!("Basic {OWN}")];
     let session = ("x-engineroom-session", "s");
-    for (number, said) in ["400", "401", "403", "404", "413", "429", "500", "503", "stream", "inside", "nonsense"].iter().enumerate() {
+    for (number, said) in
+        ["400", "401", "403", "404", "413", "429", "500", "503", "stream", "inside", "nonsense"].iter().enumerate()
+    {
         for stream in [false, true] {
-            let body = json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": said}]}).to_string();
+            let body =
+                json!({"model": "m", "stream": stream, "messages": [{"role": "user", "content": said}]}).to_string();
             let key = format!("k{number}{stream}");
             let headers = [("authorization", own.as_str()), session, ("idempotency-key", key.as_str())];
             let answer = exchange(&gateway, "POST", "/v1/chat/completions", &headers, &body);
@@ -105,8 +109,20 @@ fn nothing_that_is_secret_leaves_the_gateway() {
         }
     }
     let paths = [
-        "/healthz", "/readyz", "/metrics", "/v1/models", "/v1/models/x", "/api/engines", "/api/engines/window", "/api/engines/nope",
-        "/api/sessions", "/api/sessions/s", "/api/sessions/s/turns", "/api/sessions/s/context", "/api/sessions/s/subagents", "/nowhere",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+        "/v1/models",
+        "/v1/models/x",
+        "/api/engines",
+        "/api/engines/window",
+        "/api/engines/nope",
+        "/api/sessions",
+        "/api/sessions/s",
+        "/api/sessions/s/turns",
+        "/api/sessions/s/context",
+        "/api/sessions/s/subagents",
+        "/nowhere",
     ];
     for path in paths {
         for bearer in others.iter().chain([&own]) {
@@ -119,9 +135,18 @@ fn nothing_that_is_secret_leaves_the_gateway() {
         heard.push(exchange(&gateway, "POST", "/v1/chat/completions", &[("authorization", &own), session], broken));
     }
     for args in [
-        &["doctor"][..], &["doctor", "--json"], &["plugins", "list"], &["plugins", "inspect", "window"], &["sessions", "list"],
-        &["sessions", "show", "s"], &["sessions", "turns", "s"], &["sessions", "turns", "s", "--json"], &["sessions", "context", "s"],
-        &["turn", "--session", "s", "401"], &["turn", "--session", "s", "500"], &["sessions", "delete", "nope"],
+        &["doctor"][..],
+        &["doctor", "--json"],
+        &["plugins", "list"],
+        &["plugins", "inspect", "window"],
+        &["sessions", "list"],
+        &["sessions", "show", "s"],
+        &["sessions", "turns", "s"],
+        &["sessions", "turns", "s", "--json"],
+        &["sessions", "context", "s"],
+        &["turn", "--session", "s", "401"],
+        &["turn", "--session", "s", "500"],
+        &["sessions", "delete", "nope"],
     ] {
         let said = setup.cli(args);
         assert_ne!(said.code, Some(2), "{args:?}: {said:?}");
@@ -184,9 +209,26 @@ fn names_of_clients_never_become_paths() {
     let gateway = setup.start();
     let long = format!("agent:{}:x", "l/".repeat(200));
     let keys = [
-        "../../../../tmp/planted", "a/../../b", "..", ".", "/etc/passwd", "%2e%2e%2fplanted", "agent:../../../planted:x", "agent:..:x",
-        "agent:.:x", "agent:/:x", "agent:%2e%2e:x", "agent:NUL:x", "agent:CON:x", "agent:a\\..\\b:x", "agent:ünï/cödé:x", "agent:~:x",
-        &long, "C:\\windows", "agent:a b:x", "\u{202e}x",
+        "../../../../tmp/planted",
+        "a/../../b",
+        "..",
+        ".",
+        "/etc/passwd",
+        "%2e%2e%2fplanted",
+        "agent:../../../planted:x",
+        "agent:..:x",
+        "agent:.:x",
+        "agent:/:x",
+        "agent:%2e%2e:x",
+        "agent:NUL:x",
+        "agent:CON:x",
+        "agent:a\\..\\b:x",
+        "agent:ünï/cödé:x",
+        "agent:~:x",
+        &long,
+        "C:\\windows",
+        "agent:a b:x",
+        "\u{202e}x",
     ];
     for key in keys {
         let answer = gateway.client().say(key, "Hello?");
@@ -201,7 +243,9 @@ fn names_of_clients_never_become_paths() {
         assert!(cli.code == Some(0) && cli.stdout.contains("Hello?"), "{key}: {cli:?}");
     }
     for odd in ["%00", "a%00b", "%0a", &"x".repeat(600), "%ff", "%zz"] {
-        for (method, op) in [("GET", ""), ("DELETE", ""), ("POST", "/compact"), ("GET", "/context"), ("POST", "/subagents")] {
+        for (method, op) in
+            [("GET", ""), ("DELETE", ""), ("POST", "/compact"), ("GET", "/context"), ("POST", "/subagents")]
+        {
             let answer = exchange(&gateway, method, &format!("/api/sessions/{odd}{op}"), &[], "");
             let status = answer.split(' ').nth(1).unwrap_or_default();
             assert!(["400", "404"].contains(&status), "{method} {odd}{op}: {answer}");
@@ -212,7 +256,10 @@ fn names_of_clients_never_become_paths() {
         let below = file.strip_prefix(setup.state()).expect("below the state");
         for part in below.components() {
             let part = part.as_os_str().to_str().expect("plain names");
-            assert!(part.len() <= 160 && part.is_ascii() && !part.contains("..") && !part.contains("planted\0"), "{part}");
+            assert!(
+                part.len() <= 160 && part.is_ascii() && !part.contains("..") && !part.contains("planted\0"),
+                "{part}"
+            );
         }
     }
     let folders = std::fs::read_dir(setup.state()).expect("the state").flatten().map(|entry| entry.file_name());

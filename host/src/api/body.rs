@@ -58,12 +58,7 @@ async fn parsed(bytes: Bytes) -> Result<Map<String, Value>, ApiError> {
     }
 }
 
-async fn whole(
-    api: &Api,
-    headers: &HeaderMap,
-    mut body: Body,
-    reading: &mut Reading<'_>,
-) -> Result<Bytes, ApiError> {
+async fn whole(api: &Api, headers: &HeaderMap, mut body: Body, reading: &mut Reading<'_>) -> Result<Bytes, ApiError> {
     let limit = api.gateway.config.api.max_body_bytes;
     if let Some(coding) = headers.get(header::CONTENT_ENCODING)
         && !coding.as_bytes().eq_ignore_ascii_case(b"identity")

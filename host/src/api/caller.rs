@@ -115,7 +115,9 @@ mod tests {
         for mine in ["agent:support:x", "agent:support:", "agent:support:agent:main:x"] {
             assert!(support.session(mine.into(), "k").is_ok(), "{mine}");
         }
-        for other in ["x", "agent:main:x", "agent:support", "agent: support:x", "AGENT:support:x", "agent:supports:x", ""] {
+        for other in
+            ["x", "agent:main:x", "agent:support", "agent: support:x", "AGENT:support:x", "agent:supports:x", ""]
+        {
             let refused = support.session(other.into(), "k").unwrap_err();
             assert_eq!(refused.status(), 403, "{other}");
         }

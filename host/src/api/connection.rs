@@ -211,7 +211,11 @@ impl Guarded {
     }
 
     /// Writes, or waits as long as the reader may let us wait.
-    fn write(&mut self, cx: &mut Context<'_>, work: impl Fn(&TcpStream) -> io::Result<usize>) -> Poll<io::Result<usize>> {
+    fn write(
+        &mut self,
+        cx: &mut Context<'_>,
+        work: impl Fn(&TcpStream) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
         loop {
             match self.wire.stream.poll_write_ready(cx) {
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
@@ -394,10 +398,7 @@ impl HttpBody for Answer {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             return Poll::Ready(frame);
         }

@@ -20,11 +20,8 @@ pub fn chat(headers: &[(&'static str, &[u8])], bytes: &[u8]) -> Option<TurnReque
         map.insert(HeaderName::from_static(name), HeaderValue::from_bytes(value).ok()?);
     }
     let defaults = crate::config::Config::defaults("plugins.toml".into()).api;
-    let config = ApiConfig {
-        session_from: vec!["header".into(), "user".into()],
-        max_body_bytes: bytes.len(),
-        ..defaults
-    };
+    let config =
+        ApiConfig { session_from: vec!["header".into(), "user".into()], max_body_bytes: bytes.len(), ..defaults };
     chat::request(&map, object(bytes)?, &config).ok()
 }
 

@@ -65,7 +65,9 @@ impl Guard {
         let host = match (hosts.next(), hosts.next()) {
             (Some(host), None) => Some(host.to_str().map_err(|_| stranger("?"))?),
             (None, _) => None,
-            (Some(_), Some(_)) => return Err(ApiError::Forbidden { message: "the request names several hosts".into() }),
+            (Some(_), Some(_)) => {
+                return Err(ApiError::Forbidden { message: "the request names several hosts".into() });
+            }
         };
         // A request for a whole address names its host there; a Host header beside it must not say something else.
         let names: Vec<&str> = uri.authority().map(|authority| authority.as_str()).into_iter().chain(host).collect();

@@ -5,11 +5,7 @@ use axum::http::HeaderValue;
 const LOOPBACK: &str = "127.0.0.1:7421";
 
 fn token(text: &str, agents: &[&str]) -> Token {
-    Token {
-        name: None,
-        secret: Secret::new(text),
-        agents: agents.iter().map(|&agent| agent.to_owned()).collect(),
-    }
+    Token { name: None, secret: Secret::new(text), agents: agents.iter().map(|&agent| agent.to_owned()).collect() }
 }
 
 fn guard(listen: &str, tokens: &[&str]) -> Guard {
@@ -32,8 +28,17 @@ fn status(listen: &str, tokens: &[&str], headers: &[(&'static str, &str)]) -> u1
 #[test]
 fn loopback_names_come_in_with_any_port() {
     let hosts = [
-        "127.0.0.1:7421", "127.0.0.1", "localhost:80", "LocalHost", "[::1]:7421", "[::1]", "127.9.9.9", "localhost.",
-        "localhost.:7421", "[0:0:0:0:0:0:0:1]:1", "[::ffff:127.0.0.1]:7421",
+        "127.0.0.1:7421",
+        "127.0.0.1",
+        "localhost:80",
+        "LocalHost",
+        "[::1]:7421",
+        "[::1]",
+        "127.9.9.9",
+        "localhost.",
+        "localhost.:7421",
+        "[0:0:0:0:0:0:0:1]:1",
+        "[::ffff:127.0.0.1]:7421",
     ];
     for host in hosts {
         assert_eq!(status(LOOPBACK, &[], &[("host", host)]), 200, "{host}");
@@ -43,11 +48,44 @@ fn loopback_names_come_in_with_any_port() {
 #[test]
 fn every_other_host_is_refused() {
     let hosts = [
-        "example.com", "example.com:7421", "127.0.0.1.example.com", "localhost.example.com", "192.0.2.1", "10.0.0.1:7421",
-        "", ":7421", "localhost:x", "localhost:+80", "localhost:-1", "localhost:65536", "localhost: 80", "[::1", "[::1]x",
-        "::1", "::1:7421", "[::1]:", "0.0.0.0:7421", "[::]:7421", "a@127.0.0.1", "localhost..", ".localhost", ".",
-        "127.0.0.1.", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "[127.0.0.1]", "[localhost]", "[::1%25lo]",
-        "[fe80::1]:7421", "localhost,example.com", "localhost example.com", "localhost/", "xn--localhost", "lоcalhost",
+        "example.com",
+        "example.com:7421",
+        "127.0.0.1.example.com",
+        "localhost.example.com",
+        "192.0.2.1",
+        "10.0.0.1:7421",
+        "",
+        ":7421",
+        "localhost:x",
+        "localhost:+80",
+        "localhost:-1",
+        "localhost:65536",
+        "localhost: 80",
+        "[::1",
+        "[::1]x",
+        "::1",
+        "::1:7421",
+        "[::1]:",
+        "0.0.0.0:7421",
+        "[::]:7421",
+        "a@127.0.0.1",
+        "localhost..",
+        ".localhost",
+        ".",
+        "127.0.0.1.",
+        "127.1",
+        "2130706433",
+        "0x7f000001",
+        "0177.0.0.1",
+        "[127.0.0.1]",
+        "[localhost]",
+        "[::1%25lo]",
+        "[fe80::1]:7421",
+        "localhost,example.com",
+        "localhost example.com",
+        "localhost/",
+        "xn--localhost",
+        "lоcalhost",
     ];
     for host in hosts {
         assert_eq!(status(LOOPBACK, &[], &[("host", host)]), 403, "{host}");
@@ -107,14 +145,21 @@ fn with_a_token_only_its_bearer_comes_in() {
     let with = |value: &str| status(LOOPBACK, &["secret"], &[("host", "localhost"), ("authorization", value)]);
     assert_eq!(with("Bearer secret"), 200);
     assert_eq!(with("bearer  secret "), 200);
-    for wrong in ["Bearer secre", "Bearer secret2", "Bearer ", "Bearer", "Basic secret", "secret", "", "Bearer Secret", "Bearer sécret"] {
+    for wrong in [
+        "Bearer secre",
+        "Bearer secret2",
+        "Bearer ",
+        "Bearer",
+        "Basic secret",
+        "secret",
+        "",
+        "Bearer Secret",
+        "Bearer sécret",
+    ] {
         assert_eq!(with(wrong), 401, "{wrong}");
     }
     assert_eq!(status(LOOPBACK, &["secret"], &[("host", "localhost")]), 401);
-    assert_eq!(
-        status(LOOPBACK, &["secret"], &[("host", "example.com"), ("authorization", "Bearer secret")]),
-        403
-    );
+    assert_eq!(status(LOOPBACK, &["secret"], &[("host", "example.com"), ("authorization", "Bearer secret")]), 403);
     let twice = [("host", "localhost"), ("authorization", "Bearer secret"), ("authorization", "Bearer secret")];
     assert_eq!(status(LOOPBACK, &["secret"], &twice), 401, "nobody can say which of two counts");
 }

@@ -76,7 +76,8 @@ impl Limits {
             slot => {
                 let store = Arc::clone(store);
                 let stored = tokio::task::spawn_blocking(move || store.agents()).await;
-                let stored = stored.map_err(|cause| ApiError::Internal(format!("the store was not read: {cause}")))??;
+                let stored =
+                    stored.map_err(|cause| ApiError::Internal(format!("the store was not read: {cause}")))??;
                 slot.insert(stored.into_iter().filter(|agent| !self.named.contains(agent)).collect())
             }
         };
@@ -138,10 +139,7 @@ impl<T: Unpin> HttpBody for Holding<T> {
     type Data = Bytes;
     type Error = axum::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

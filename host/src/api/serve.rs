@@ -57,7 +57,8 @@ pub async fn serve(api: Arc<Api>, listener: TcpListener, shutdown: impl Future<O
             if let Ok(turn) = Arc::clone(&told).try_acquire_owned() {
                 let (api, most) = (Arc::clone(&api), config.max_connections);
                 tokio::spawn(async move {
-                    wire.refuse(&api, &ApiError::Busy { what: "connections", most, key: "[api] max_connections" }).await;
+                    wire.refuse(&api, &ApiError::Busy { what: "connections", most, key: "[api] max_connections" })
+                        .await;
                     drop(turn);
                 });
             }

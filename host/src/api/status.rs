@@ -80,9 +80,7 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>, Extension(caller): Exten
         None => match api.gateway.slot.abandoned_threads().restart {
             None => Json(json!({"status": "ready"})).into_response(),
             // What is passed over is settled, and somebody serves.
-            Some(reason) => {
-                Json(because(json!({"status": "ready", "restart": true}), reason, &caller)).into_response()
-            }
+            Some(reason) => Json(because(json!({"status": "ready", "restart": true}), reason, &caller)).into_response(),
         },
         Some(reason) => {
             let body = because(json!({"status": "not ready"}), reason, &caller);

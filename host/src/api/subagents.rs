@@ -23,12 +23,7 @@ pub(super) async fn one(api: &Api, key: &str, child: &str) -> Result<Value, ApiE
 }
 
 /// Starts a child; answers when it runs, or with `wait` when it has ended.
-pub(super) async fn spawn(
-    api: &Api,
-    caller: &Caller,
-    key: &str,
-    body: Body,
-) -> Result<Value, ApiError> {
+pub(super) async fn spawn(api: &Api, caller: &Caller, key: &str, body: Body) -> Result<Value, ApiError> {
     let fields = body::object(body, api.gateway.config.api.max_body_bytes).await?;
     let asked = request(&fields)?;
     if let Some(agent) = &asked.agent {

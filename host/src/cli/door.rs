@@ -3,9 +3,9 @@
 //! Either way a command speaks the HTTP interface, so it cannot know more, or behave otherwise, than any other program.
 
 use super::error::CliError;
-use crate::config::Secret;
 use super::running::Running;
 use super::sse::{Decoder, Event};
+use crate::config::Secret;
 use axum::body::Body;
 use futures_util::StreamExt;
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};

@@ -96,7 +96,10 @@ impl<'a> Given<'a> {
                 Err(Wrong::Hinted("must not hold a user or a password".into(), "use api_key_env for the key".into()))
             }
             Some(host) if !host.is_empty() => Ok(Some(url.trim_end_matches('/').to_owned())),
-            _ => Err(Wrong::Value(format!("must begin with http:// or https://, is {:?}", super::secret::shown_url(&url)))),
+            _ => Err(Wrong::Value(format!(
+                "must begin with http:// or https://, is {:?}",
+                super::secret::shown_url(&url)
+            ))),
         }
     }
 

@@ -50,7 +50,8 @@ fn a_file_that_others_can_read_is_refused_with_the_command_that_mends_it() {
 fn what_is_no_file_of_a_token_is_refused_and_never_waited_for() {
     let files = Files::new();
     let fifo = files.0.path().join("fifo");
-    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::from_bits_truncate(0o600), 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::from_bits_truncate(0o600), 0)
+        .unwrap();
     let rows = [
         (files.0.path().join("absent"), "No such file"),
         (files.0.path().to_owned(), "no regular file"),

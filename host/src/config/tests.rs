@@ -193,7 +193,10 @@ fn named_tokens_say_where_they_are_and_whom_they_are_for() {
     let text = "[gateway.tokens.desk]\nenv = \"DESK\"\nagents = [\"support\"]\n[gateway.tokens.ops]\nfile = \"ops\"\nagents = [\"*\"]\n";
     let loaded = load_text(text, &[], &[]).unwrap();
     let tokens = &loaded.config.gateway.tokens;
-    assert_eq!((tokens["desk"].env.as_deref(), tokens["desk"].agents.as_slice()), (Some("DESK"), &["support".to_owned()][..]));
+    assert_eq!(
+        (tokens["desk"].env.as_deref(), tokens["desk"].agents.as_slice()),
+        (Some("DESK"), &["support".to_owned()][..])
+    );
     assert!(tokens["ops"].file.as_ref().is_some_and(|file| file.is_absolute()));
     assert_eq!(source(&loaded, "gateway.tokens.desk.env"), "file:2");
     check(
@@ -205,7 +208,10 @@ fn named_tokens_say_where_they_are_and_whom_they_are_for() {
             "CE114 7:7 gateway.tokens.y.agents is missing → list the agents that it may use, or write agents = [\"*\"]",
         ],
     );
-    assert!(load_text("[gateway]\nlisten = \"0.0.0.0:1\"\n[gateway.tokens.x]\nenv = \"X\"\nagents = [\"a\"]\n", &[], &[]).is_ok());
+    assert!(
+        load_text("[gateway]\nlisten = \"0.0.0.0:1\"\n[gateway.tokens.x]\nenv = \"X\"\nagents = [\"a\"]\n", &[], &[])
+            .is_ok()
+    );
 }
 
 #[test]

@@ -85,10 +85,13 @@ fn clean_value(value: &mut Value, secrets: &[Secret]) {
         Value::Object(fields) => {
             let named = |name: &String| secrets.iter().any(|secret| name.contains(secret.reveal()));
             if fields.keys().any(named) {
-                *fields = std::mem::take(fields).into_iter().map(|(mut name, value)| {
-                    clean(&mut name, secrets);
-                    (name, value)
-                }).collect();
+                *fields = std::mem::take(fields)
+                    .into_iter()
+                    .map(|(mut name, value)| {
+                        clean(&mut name, secrets);
+                        (name, value)
+                    })
+                    .collect();
             }
             fields.values_mut().for_each(|value| clean_value(value, secrets));
         }

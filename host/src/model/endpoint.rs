@@ -41,7 +41,8 @@ impl Endpoint {
     /// [`ModelError::Config`].
     pub(super) fn new(config: &ModelConfig) -> Result<Endpoint, ModelError> {
         let base = config.base_url.as_deref().ok_or_else(|| ModelError::Config("base_url is missing".into()))?;
-        let url = Url::parse(base).map_err(|cause| ModelError::Config(format!("base_url \"{}\": {cause}", shown_url(base))))?;
+        let url = Url::parse(base)
+            .map_err(|cause| ModelError::Config(format!("base_url \"{}\": {cause}", shown_url(base))))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(ModelError::Config(format!("base_url \"{}\" is neither http nor https", shown_url(base))));
         }

@@ -181,7 +181,8 @@ fn place(state: &State<'_>, admission: &Admission) -> Result<(EntryId, usize), T
         return Ok((found.branch_at, found.append_from));
     }
     // One that is on another branch by now is new here.
-    let Some((resume, at)) = admission.resume.and_then(|resume| Some((resume, state.branch().position(resume)?))) else {
+    let Some((resume, at)) = admission.resume.and_then(|resume| Some((resume, state.branch().position(resume)?)))
+    else {
         return Ok((head, 0));
     };
     let behind = &state.entries()[at + 1..];

@@ -51,7 +51,11 @@ impl Lanes {
     }
 
     /// The same for a caller who may go away while it waits: its place in the queue goes with it.
-    pub(super) async fn enter_for(self: &Arc<Lanes>, key: &str, client: &CancellationToken) -> Result<LaneGuard, TurnError> {
+    pub(super) async fn enter_for(
+        self: &Arc<Lanes>,
+        key: &str,
+        client: &CancellationToken,
+    ) -> Result<LaneGuard, TurnError> {
         tokio::select! {
             biased;
             () = client.cancelled() => Err(TurnError::Cancelled),

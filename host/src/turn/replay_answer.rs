@@ -51,7 +51,8 @@ pub(super) async fn stored_answer(
         .blocking(move || {
             let Some(record) = house.store.turn_by_key(row, &key)? else { return Ok(None) };
             // A record of an older gateway does not say what was asked.
-            if record.detail.get("request").and_then(Value::as_str).is_some_and(|known| asked.as_deref() != Some(known)) {
+            if record.detail.get("request").and_then(Value::as_str).is_some_and(|known| asked.as_deref() != Some(known))
+            {
                 return Err(TurnError::KeyReused);
             }
             if record.terminal == 0 {

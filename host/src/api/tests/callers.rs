@@ -32,7 +32,8 @@ async fn guarded() -> House {
 async fn as_(house: &House, token: &str, method: &str, path: &str, body: Value) -> (u16, Value) {
     let bearer = format!("Bearer {token}");
     let headers = [("authorization", bearer.as_str())];
-    let response = house.send(method, path, &headers, if body.is_null() { String::new() } else { body.to_string() }).await;
+    let response =
+        house.send(method, path, &headers, if body.is_null() { String::new() } else { body.to_string() }).await;
     let status = response.status().as_u16();
     let text = text_of(response).await;
     (status, serde_json::from_str(&text).unwrap_or(Value::Null))
@@ -80,7 +81,8 @@ async fn every_route_obeys_the_agents_of_a_token() {
     for session in ["x", "agent:main:x", "agent:support:mine"] {
         assert_eq!(say_as(&house, OWN, session).await.0, 200, "{session}");
     }
-    let foreign = ["x", "agent:main:x", "agent%3Amain%3Ax", "agent:main:a/b", "%61gent:main:x", "agent:support", "agent:none:x"];
+    let foreign =
+        ["x", "agent:main:x", "agent%3Amain%3Ax", "agent:main:a/b", "%61gent:main:x", "agent:support", "agent:none:x"];
     let refused = async |method: &str, path: &str, code: &str| {
         let (status, body) = as_(&house, DESK, method, path, Value::Null).await;
         let found = if method == "HEAD" { code.into() } else { body["error"]["code"].clone() };
@@ -120,7 +122,8 @@ async fn every_route_obeys_the_agents_of_a_token() {
                     refused(method, path, "CE711").await;
                 }
                 for op in operations() {
-                    let (status, _) = as_(&house, DESK, "GET", &format!("/api/sessions/agent:support:mine{op}"), Value::Null).await;
+                    let (status, _) =
+                        as_(&house, DESK, "GET", &format!("/api/sessions/agent:support:mine{op}"), Value::Null).await;
                     assert!([200, 404, 405].contains(&status), "{op}: {status}");
                 }
                 let ask = json!({"task": "look", "agent": "main"});
@@ -131,14 +134,20 @@ async fn every_route_obeys_the_agents_of_a_token() {
                 let (_, all) = as_(&house, OWN, "GET", path, Value::Null).await;
                 assert_eq!(all["sessions"].as_array().unwrap().len(), 4, "{all}");
                 let (_, mine) = as_(&house, DESK, "GET", &format!("{path}?limit=1"), Value::Null).await;
-                assert_eq!((&mine["sessions"][0]["key"], &mine["more"]), (&json!("agent:support:new"), &json!(true)), "{mine}");
+                assert_eq!(
+                    (&mine["sessions"][0]["key"], &mine["more"]),
+                    (&json!("agent:support:new"), &json!(true)),
+                    "{mine}"
+                );
                 let (_, rest) = as_(&house, DESK, "GET", &format!("{path}?limit=1&offset=1"), Value::Null).await;
                 assert_eq!((&rest["sessions"][0]["key"], &rest["more"]), (&json!("agent:support:mine"), &json!(false)));
                 assert!(!rest.to_string().contains("agent:main"), "{rest}");
             }
         }
     }
-    for path in ["/metrics", "/api/engines", "/api/engines/legacy", "/api/sessions/x", "/api/sessions/agent:main:x/context"] {
+    for path in
+        ["/metrics", "/api/engines", "/api/engines/legacy", "/api/sessions/x", "/api/sessions/agent:main:x/context"]
+    {
         assert_eq!(as_(&house, OWN, "GET", path, Value::Null).await.0, 200, "{path}");
     }
 }
@@ -152,7 +161,9 @@ async fn without_its_token_no_route_says_anything() {
         .collect();
     paths.extend(["/nowhere".to_owned(), "/".to_owned()]);
     for path in paths {
-        for (method, token) in METHODS.into_iter().flat_map(|method| [(method, None), (method, Some("Bearer wrong-token"))]) {
+        for (method, token) in
+            METHODS.into_iter().flat_map(|method| [(method, None), (method, Some("Bearer wrong-token"))])
+        {
             let headers: Vec<_> = token.map(|token| ("authorization", token)).into_iter().collect();
             let answer = house.send(method, &path, &headers, "{}").await;
             if ["/healthz", "/readyz"].contains(&path.as_str()) {

@@ -177,7 +177,8 @@ async fn a_body_and_all_bodies_together_are_bounded() {
     check(&served.exchange(&format!("{}{}", head(3_900), " ".repeat(3_000))).await, 503, "CE714");
     drop(open);
     until("the room", || served.house.api.limits.bytes_read() == 0).await;
-    let answer = served.exchange(&turn("s", &user("Hello?")).replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")).await;
+    let answer =
+        served.exchange(&turn("s", &user("Hello?")).replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
@@ -270,7 +271,8 @@ async fn a_body_that_does_not_come_holds_no_place_that_others_need() {
     let head = format!("POST {CHAT} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n ");
     let slow = [served.sent(&head).await, served.sent(&head).await, served.sent(&head).await];
     until("that they are read", || served.house.api.limits.bytes_read() == 3).await;
-    let answer = served.exchange(&turn("s", &user("Hello?")).replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")).await;
+    let answer =
+        served.exchange(&turn("s", &user("Hello?")).replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n")).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(slow);
 }

@@ -39,13 +39,8 @@ impl Server {
     pub(super) async fn start(script: impl Fn(&Value, usize) -> Deed + Send + Sync + 'static) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}/v1", listener.local_addr().unwrap());
-        let server = Server {
-            base,
-            seen: Arc::default(),
-            active: Arc::default(),
-            left: Arc::default(),
-            poured: Arc::default(),
-        };
+        let server =
+            Server { base, seen: Arc::default(), active: Arc::default(), left: Arc::default(), poured: Arc::default() };
         let (own, script) = (server.clone(), Arc::new(script));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -159,7 +154,10 @@ async fn full(stream: &mut TcpStream, message: Value, finish: &str) -> Option<()
         "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
     .to_string();
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     stream.write_all(format!("{head}{body}").as_bytes()).await.ok()
 }
 

@@ -190,7 +190,8 @@ async fn a_retry_whose_conversation_went_on_is_told_so_and_says_nothing_twice() 
         assert!(matches!(error, TurnError::Superseded), "{error:?}");
     }
     assert_eq!(bench.session("s").entries, 3, "the first message is there once");
-    let other = TurnRequest { idempotency_key: Some("k".into()), ..ask("s", json!([{"role": "user", "content": "Else?"}])) };
+    let other =
+        TurnRequest { idempotency_key: Some("k".into()), ..ask("s", json!([{"role": "user", "content": "Else?"}])) };
     assert!(matches!(bench.turns.run(other).await.unwrap_err(), TurnError::KeyReused));
     bench.say("s", "Three?").await;
     assert_eq!(bench.session("s").entries, 5);
