@@ -29,7 +29,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "replay", memory: (1 << 20, 512), run: targets::replay::replay },
     Target { name: "frames", memory: (1 << 18, 64), run: targets::worker::frames },
     Target { name: "control", memory: (1 << 18, 256), run: targets::worker::control },
-    Target { name: "lane", memory: (1 << 18, 64), run: targets::worker::lanes },
+    Target { name: "lane", memory: (4 << 20, 64), run: targets::worker::lanes },
     Target { name: "ledger", memory: (1 << 21, 512), run: targets::ledger::ledger },
     Target { name: "probe", memory: (1 << 18, 256), run: targets::probe::probe },
 ];

@@ -345,3 +345,31 @@ fn past_the_cap_of_lost_threads_the_gateway_asks_for_a_restart_and_goes_on_servi
     assert_eq!(asked, 1, "once in the log: {}", gateway.stderr());
     assert!(gateway.stop().success());
 }
+
+#[test]
+fn a_strict_gateway_whose_engines_are_all_out_asks_its_supervisor_for_a_restart() {
+    let strict = |mode: &str| {
+        Setup::new()
+            .chaos(&json!({"mode": mode, "hook": "assemble"}))
+            .toml("[plugins.policy.contextEngine]\non_failure = \"strict\"\n")
+    };
+    let setup = strict("error");
+    let gateway = setup.start();
+    let client = gateway.client();
+    for path in ["/readyz", "/healthz"] {
+        assert_eq!(client.get(path).status, 200, "{path}: an engine that has not failed yet serves");
+    }
+    assert_eq!(client.say("s", "Hello?").status, 503);
+    for path in ["/readyz", "/healthz"] {
+        let answer = client.get(path);
+        assert_eq!((answer.status, &answer.json()["restart"]), (503, &json!(true)), "{path}: {answer:?}");
+        assert!(answer.json()["reason"].as_str().unwrap().contains("told to fail in assemble"), "{answer:?}");
+    }
+    // A restart lets it in again, and with the usual policy `legacy` serves: nothing is asked for.
+    let setup = strict("none");
+    assert_eq!(setup.start().client().say("s", "Hello?").status, 200);
+    let setup = Setup::new().chaos(&json!({"mode": "error", "hook": "assemble"}));
+    let lenient = setup.start();
+    assert_eq!(lenient.client().say("s", "Hello?").engine(), Some("legacy"));
+    assert_eq!((lenient.client().get("/readyz").status, lenient.client().get("/healthz").status), (200, 200));
+}

@@ -3,7 +3,6 @@
 use super::clients::Dice;
 use super::{DEADLINES, Faults, Plan, config, echo, failures};
 use crate::{Client, Setup};
-use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -127,12 +126,8 @@ fn text(number: u64) -> String {
 /// Every acknowledged turn is there once, in its order, the answer behind the message.
 fn check(client: &Client, key: &str, numbers: &[u64], faults: &Faults) {
     let document = client.get(&format!("/api/sessions/{}?limit=1000", key.replace(':', "%3A"))).json();
-    let entries: Vec<&str> = document["entries"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.pointer("/message/content").or_else(|| entry.get("content")).and_then(Value::as_str))
-        .collect();
+    let entries: Vec<&str> =
+        document["messages"].as_array().into_iter().flatten().filter_map(|message| message["text"].as_str()).collect();
     let mut last = 0;
     for number in numbers {
         let text = text(*number);

@@ -54,7 +54,8 @@ pub fn examples() -> [Vec<Vec<u8>>; 2] {
     let _ = pushed.spans(&[SpanV1 { first: 1, last: 2 }], ENTRIES);
     let _ = pushed.message(user("a message of the engine's own"));
     let hit = MemoryHit { id: "id".into(), text: "text".into(), score: 0.5, time_ms: Some(1) };
-    let tool = Tool { name: "look".into(), description: "at it".into(), parameters: serde_json::json!({"type": "object"}) };
+    let tool =
+        Tool { name: "look".into(), description: "at it".into(), parameters: serde_json::json!({"type": "object"}) };
     let searched = Sink { hits: vec![hit], tools: vec![tool], fail: Some(("no".into(), 7)), ..Sink::default() };
     let assembled = Output::Assemble(AssembleOutput { estimated_tokens: 9, ..AssembleOutput::default() });
     let from_worker = [
@@ -68,7 +69,14 @@ pub fn examples() -> [Vec<Vec<u8>>; 2] {
     let entry = EntryRef { head, message: Arc::new(user("hi")) };
     let facts = SessionFacts { session_id: "s".into(), ..SessionFacts::default() };
     let input = Input::of(&HookInput::Ingest(std::slice::from_ref(&entry)), None);
-    let call = Call { number: 3, left: Duration::from_millis(7), params: 1, instance: 2, session: Cow::Borrowed(&facts), input };
+    let call = Call {
+        number: 3,
+        left: Duration::from_millis(7),
+        params: 1,
+        instance: 2,
+        session: Cow::Borrowed(&facts),
+        input,
+    };
     let to_worker = [
         ToWorker::Call(call),
         ToWorker::Bodies(vec![Lean::of(&entry.message)]),

@@ -79,6 +79,15 @@ fn what_breaks_the_contract_is_refused_here_too() {
 }
 
 #[test]
+fn more_spans_than_any_history_has_are_not_even_read() {
+    let spans = vec![RawItem::Span(SpanV1 { first: 1, last: 1 }); (1 << 20) + 1];
+    let mut bytes = Vec::new();
+    let pushed = Sink { items: spans, ..Sink::default() };
+    encode(&ToGateway::Returned(Reply::of(status::OK, Output::None, &pushed, &[])), &mut bytes).unwrap();
+    assert!(decode::<ToGateway<'_>>(&bytes).is_err());
+}
+
+#[test]
 fn a_call_reads_back() {
     let entry = EntryRef {
         head: EntryHeadV1 { id: 5, time_ms: -1, tokens: 3, role: 1, flags: 4, text_bytes: 2 },

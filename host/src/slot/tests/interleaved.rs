@@ -289,5 +289,11 @@ fn all_work_of_a_pool_is_done_once_whatever_its_threads_do() {
         let mut all: Vec<usize> = (0..6).map(|_| ends.recv_timeout(Duration::ZERO).unwrap()).collect();
         all.sort_unstable();
         assert_eq!(all, [0, 1, 2, 3, 4, 5]);
+        // Its threads are idle now, or on their way there: they must be woken.
+        for number in 0..3 {
+            let done = Arc::clone(&done);
+            pool.submit(move || done.send(number).unwrap()).unwrap();
+            assert_eq!(ends.recv_timeout(Duration::ZERO), Ok(number));
+        }
     });
 }
