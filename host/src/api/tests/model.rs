@@ -125,7 +125,7 @@ async fn gone(stream: &mut TcpStream) -> Option<()> {
 
 async fn read(stream: &mut TcpStream) -> Option<Value> {
     let mut bytes = Vec::new();
-    let mut piece = [0; 16 * 1024];
+    let mut piece = vec![0; 16 * 1024];
     loop {
         let read = stream.read(&mut piece).await.ok().filter(|read| *read > 0)?;
         bytes.extend_from_slice(&piece[..read]);
