@@ -127,8 +127,8 @@ impl Slot {
         }
         let core = self.make_worker(one, None)?;
         match kind {
-            Kind::Engine => self.known_mut().entry(id.clone()).or_insert(Known::Engine(core)),
-            Kind::Memory => self.memory.known_mut().entry(id.clone()).or_insert(Known::Engine(core)),
+            Kind::Engine => self.known_mut().entry(id).or_insert(Known::Engine(core)),
+            Kind::Memory => self.memory.known_mut().entry(id).or_insert(Known::Engine(core)),
         };
         Ok(())
     }

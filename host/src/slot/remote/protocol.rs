@@ -36,6 +36,7 @@ pub(super) struct Said {
 
 /// From the gateway.
 #[derive(Debug, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "one lives at a time, on a stack, for as long as it is written or read")]
 pub(super) enum ToWorker<'a> {
     /// Begins a call.
     #[serde(borrow)]
@@ -56,6 +57,7 @@ pub(super) enum ToWorker<'a> {
 
 /// From the worker.
 #[derive(Debug, Serialize, Deserialize)]
+#[allow(clippy::large_enum_variant, reason = "one lives at a time, on a stack, for as long as it is written or read")]
 pub(super) enum ToGateway<'a> {
     /// A service call.
     #[serde(borrow)]
