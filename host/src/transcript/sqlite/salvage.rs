@@ -91,10 +91,9 @@ fn take_over(copy: &Path, new: &Path, work: &Path, report: &mut Salvaged) -> Res
     let mut to = schema::open_writer(new)?;
     let tx = to.transaction().map_err(backend)?;
     let from = open_damaged(copy, work, report)?;
-    match schema::known(copy, &from) {
-        // What cannot be read is to be salvaged; what is not ours, or newer, is not ours to change.
-        Err(error @ (StoreError::Format { .. } | StoreError::Open { .. })) => return Err(error),
-        _ => {}
+    // What cannot be read is to be salvaged; what is not ours, or newer, is not ours to change.
+    if let Err(error @ (StoreError::Format { .. } | StoreError::Open { .. })) = schema::known(copy, &from) {
+        return Err(error);
     }
     let mut sessions = Vec::new();
     for table in reading::tables() {
