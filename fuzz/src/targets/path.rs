@@ -31,6 +31,12 @@ pub(crate) fn path(data: &[u8]) {
 fn check_folder(name: &str) {
     let folder = slot::folder(name);
     assert!(!folder.is_empty() && !folder.contains(['/', '\\', '\0', '.']), "{folder:?}");
+    assert!(folder.len() <= 255, "no file system takes the name {folder:?}");
+    // A long name ends in the hash of the whole; what stands before that begins it.
+    if folder.contains("%h") {
+        assert!(name.len() > 32, "{name:?} is short and has a hash");
+        return;
+    }
     let mut back = Vec::new();
     let mut bytes = folder.bytes();
     while let Some(byte) = bytes.next() {
