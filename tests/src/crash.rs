@@ -577,7 +577,7 @@ impl Batch {
             .toml(&model.toml(WINDOW))
             .toml("[compaction]\nkeep_recent_tokens = 400\nreserve_tokens = 300\n")
             // An engine in whose calls the gateway is killed again and again would be taken for the culprit.
-            .env("ENGINEROOM_PLUGINS_CRASH_LEDGER", "false")
+            .killed_often()
             .env("ENGINEROOM_FAIL_FILE", &plan);
         let seed = rounds.seed.wrapping_mul(1_000_003) + number as u64;
         let sessions = MANNERS.iter().enumerate().map(|(n, manner)| Session::new(n, *manner, seed)).collect();

@@ -74,6 +74,11 @@ impl Setup {
         self
     }
 
+    /// For tests that kill the gateway again and again: two kills in a row while a hook runs look like an engine that crashes.
+    pub fn killed_often(self) -> Setup {
+        self.env("ENGINEROOM_PLUGINS_CRASH_LEDGER", "false")
+    }
+
     /// Appends lines to `plugins.toml`, whole sections.
     pub fn toml(mut self, lines: &str) -> Setup {
         self.sections.push(lines.to_owned());

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 100;
 const CLIENTS: usize = 3;
 
 /// One turn; true when it was acknowledged: a complete reply, or the end marker of a stream.
@@ -124,13 +124,13 @@ fn rounds(setup: &Setup, power_cut: Option<&Path>) {
 
 #[test]
 fn a_kill_at_a_random_moment_loses_nothing_that_was_acknowledged() {
-    rounds(&Setup::new().library("window").select("window"), None);
+    rounds(&Setup::new().killed_often().library("window").select("window"), None);
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn a_power_cut_at_a_random_moment_loses_nothing_that_was_acknowledged() {
-    let setup = Setup::new().library("window").select("window");
+    let setup = Setup::new().killed_often().library("window").select("window");
     // The store is made before the first cut: what a cut does to the names of new files is not part of the fixture.
     assert!(setup.start().stop().success());
     let journal = setup.path().join("journal");

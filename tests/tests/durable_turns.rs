@@ -313,7 +313,7 @@ fn an_engine_that_is_behind_is_passed_over_until_it_took_what_waits() {
 /// 8.64
 #[test]
 fn a_crash_between_the_commit_and_its_mark_offers_the_same_turn_again() {
-    let setup = Setup::new().recorder(&json!({}));
+    let setup = Setup::new().killed_often().recorder(&json!({}));
     let gateway = setup.start();
     gateway.client().say("s", "one");
     wait("the commit", || (commits(&setup.calls()).len() == 1).then_some(()));

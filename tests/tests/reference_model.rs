@@ -111,7 +111,7 @@ impl World {
     fn new(engine: &Value) -> World {
         let faults = Faults::default();
         let model = scripted(Arc::clone(&faults));
-        let setup = Setup::new();
+        let setup = Setup::new().killed_often();
         let trip = setup.path().join("trip");
         let mut config = engine.clone();
         config["trip"] = json!(trip);

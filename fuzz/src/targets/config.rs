@@ -51,7 +51,7 @@ pub(crate) fn config(data: &[u8]) {
         let after = std::fs::read_to_string(&path).expect("the file is read");
         check_kept(&text, &after);
         let slots = read(&path).expect("still good").plugins.slots;
-        assert!(!slots.memory.as_deref().is_some_and(|memory| memory.trim() == "notes"));
+        assert!(slots.memory.as_deref().is_none_or(|memory| memory.trim() != "notes"));
         let gone = |id: &String| chain.contains(id) && id != "legacy";
         assert!(!slots.context_engine.iter().any(gone), "{slots:?}");
     }

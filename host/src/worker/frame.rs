@@ -174,7 +174,7 @@ mod tests {
             cut in 1..9_usize,
         ) {
             let bytes = encode(&frames);
-            prop_assert_eq!(decode(&bytes, 40).unwrap(), frames.clone());
+            prop_assert_eq!(&decode(&bytes, 40).unwrap(), &frames);
             let (mut decoder, mut out) = (Decoder::new(40), Vec::new());
             for piece in bytes.chunks(cut) {
                 let mut rest = piece;

@@ -32,11 +32,11 @@ fn add(store: &dyn Store, session: &mut (u64, u64), number: usize, count: usize)
     let (row, head) = *session;
     let mut writes = Vec::new();
     if head == 0 {
-        writes.push(Write::CreateSession { record: SessionRecord::new(row, &key(number), 1) });
+        writes.push(Write::CreateSession { record: SessionRecord::new(row, key(number), 1) });
     }
     let mut parent = head;
     for (place, role) in [Role::User, Role::Assistant].into_iter().enumerate() {
-        let message = Message::text_of(role, &text(number, count + place));
+        let message = Message::text_of(role, text(number, count + place));
         let id = store.next_entry();
         let digest = message.digest();
         let body = EntryBody::Message(Arc::new(message));
