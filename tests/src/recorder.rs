@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Where the engine writes, below the operator's folder.
+/// Where the engine may write, below the operator's folder.
+const FOLDER: &str = "recorder";
+/// Where it writes down its calls, in there.
 const LOG: &str = "calls.jsonl";
 /// Longest wait for a call that is made off the reply's path.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -20,21 +22,23 @@ impl Setup {
     /// The same with other grants.
     pub fn recorder_granted(self, config: &Value, grants: &[&str]) -> Setup {
         let mut config = config.clone();
-        config["log"] = json!(self.path().join(LOG));
+        let folder = self.path().join(FOLDER);
+        std::fs::create_dir_all(&folder).expect("the folder of the calls");
+        config["log"] = json!(folder.join(LOG));
         let bytes = std::fs::read(built().library("recorder")).expect("the fixture");
         // In a worker it may write where it is told to, and only there.
         let lines = format!(
             "[plugins.entries.recorder]\ngrants = {}\nconfig = {}\n[plugins.entries.recorder.limits]\nwrite = [{}]\n",
             json!(grants),
             toml(&config),
-            json!(self.path())
+            json!(folder)
         );
         self.file(&library_name("recorder"), &bytes).select("recorder").toml(&lines)
     }
 
     /// What `recorder` wrote down so far.
     pub fn calls(&self) -> Calls {
-        Calls { path: self.path().join(LOG) }
+        Calls { path: self.path().join(FOLDER).join(LOG) }
     }
 }
 

@@ -204,6 +204,35 @@ fn a_weak_or_open_token_keeps_the_gateway_from_starting_and_the_words_mend_it() 
 }
 
 #[test]
+fn a_command_needs_no_variable_of_a_client() {
+    let setup = Setup::new().toml("[gateway.tokens.desk]\nenv = \"DOORS_NEVER_SET\"\nagents = [\"support\"]\n");
+    let token = setup.path().join("token");
+    private(&token, OWN);
+    let setup = setup.env("ENGINEROOM_GATEWAY_AUTH_TOKEN_FILE", &token);
+    let said = setup.cli(&["gateway"]);
+    assert!(said.code == Some(2) && said.stderr.contains("CE105"), "it cannot serve without: {said:?}");
+    assert!(said.stderr.contains("or remove [gateway.tokens.desk]"), "{said:?}");
+    let said = setup.cli(&["turn", "--session", "s", "Hello?"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(setup.cli(&["sessions", "list"]).code, Some(0));
+    let said = setup.cli(&["doctor"]);
+    assert!(said.code == Some(0) && said.stdout.contains("DOORS_NEVER_SET"), "{said:?}");
+}
+
+#[test]
+fn an_entry_without_effect_is_told_at_the_start_and_by_doctor() {
+    let setup =
+        Setup::new().library("window").select("window").toml("[plugins.entries.windw]\nisolation = \"process\"\n");
+    let said = setup.cli(&["doctor"]);
+    assert!(said.code == Some(0) && said.stdout.contains("did you mean \"window\"?"), "{said:?}");
+    let said = setup.cli(&["turn", "--session", "s", "Hello?"]);
+    assert_eq!(said.stderr.matches("no library has the plugin id").count(), 1, "{said:?}");
+    let setup = Setup::new().toml("[plugins.entries.w.limits]\nwrite = [\".\"]\n");
+    let said = setup.cli(&["doctor"]);
+    assert!(said.code == Some(2) && said.stderr.contains("limits.write"), "{said:?}");
+}
+
+#[test]
 fn names_of_clients_never_become_paths() {
     let setup = Setup::new().library("window").select("window");
     let gateway = setup.start();

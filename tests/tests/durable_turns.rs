@@ -52,14 +52,14 @@ fn commits(calls: &Calls) -> Vec<Value> {
 
 /// Makes the hook fail at its next call, once; the engine is out after that, until the next start.
 fn trip(setup: &Setup, hook: &str) {
-    std::fs::write(setup.path().join("trip"), hook).unwrap();
+    std::fs::write(setup.path().join("recorder/trip"), hook).unwrap();
 }
 
 /// A setup whose recorder can be tripped.
 fn tripping(config: Value) -> Setup {
     let setup = Setup::new();
     let mut config = config;
-    config["trip"] = json!(setup.path().join("trip"));
+    config["trip"] = json!(setup.path().join("recorder/trip"));
     setup.recorder(&config)
 }
 

@@ -112,7 +112,7 @@ impl World {
         let faults = Faults::default();
         let model = scripted(Arc::clone(&faults));
         let setup = Setup::new().killed_often();
-        let trip = setup.path().join("trip");
+        let trip = setup.path().join("recorder/trip");
         let mut config = engine.clone();
         config["trip"] = json!(trip);
         let setup = setup

@@ -83,8 +83,11 @@ impl Context {
         self.start(config).await.map(Some)
     }
 
-    async fn start(&self, config: Config) -> Result<House<'_>, CliError> {
-        let token = config.gateway.token()?;
+    async fn start(&self, mut config: Config) -> Result<House<'_>, CliError> {
+        let token = config.gateway.own_token()?;
+        // Nobody but this command comes in, so nobody else's token is asked for.
+        config.gateway.tokens.retain(|name, _| token.as_ref().is_some_and(|own| own.name.as_ref() == Some(name)));
+        let token = token.map(|token| token.secret);
         let gateway = Gateway::start(config).await.map_err(|error| CliError::of(&error))?;
         let gateway = Arc::new(gateway);
         let doors = match Api::new(Arc::clone(&gateway)) {

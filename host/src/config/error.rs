@@ -183,7 +183,12 @@ impl Diagnostic for ConfigError {
                 _ => None,
             },
             ConfigError::SecretMissing { name, key } => {
-                Some(format!("set {name} in the environment of this process, or remove {key}"))
+                // A named token has no other key to fall back to: what is removed is all of it.
+                let remove = match key.strip_suffix(".env").filter(|section| section.starts_with("gateway.tokens.")) {
+                    Some(section) => format!("[{section}]"),
+                    None => key.clone(),
+                };
+                Some(format!("set {name} in the environment of this process, or remove {remove}"))
             }
             ConfigError::SecretFile { hint, .. } => Some(hint.clone()),
             ConfigError::WeakToken { make, .. } => Some(format!("`{make}` makes a good one")),

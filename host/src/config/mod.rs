@@ -3,6 +3,7 @@
 //! This room knows the shape of the file and nothing of what it configures.
 //! A value comes from the default, the file, an environment variable (`ENGINEROOM_SECTION_KEY`) or a flag, the later winning.
 
+mod apart;
 mod duration;
 pub mod edit;
 mod error;
@@ -97,9 +98,10 @@ pub fn load_from(
 
     let base = file.parent().map(Path::to_path_buf).unwrap_or_default();
     let mut config = Config::defaults(file.clone());
-    match default_state_dir(env) {
-        Some(dir) => config.gateway.state_dir = dir,
-        None => notes.push("no home folder is known, so the state folder is beside the configuration".into()),
+    let user = default_state_dir(env);
+    let homeless = user.is_none();
+    if let Some(dir) = user {
+        config.gateway.state_dir = dir;
     }
     let mut reader = Reader::new(config, &text, &base);
     reader.file(document.as_table());
@@ -110,6 +112,9 @@ pub fn load_from(
     reader.agents();
     check_whole(&mut reader);
     let Reader { config, places, problems, .. } = reader;
+    if homeless && !places.contains_key("gateway.state_dir") {
+        notes.push("no home folder is known, so the state folder is beside the configuration".into());
+    }
     if !problems.is_empty() {
         return Err(ConfigError::Invalid { path: file, problems });
     }
@@ -134,6 +139,7 @@ fn check_whole(reader: &mut Reader<'_>) {
     }
     check_tokens(reader);
     check_shadow(reader);
+    apart::check_limits(reader);
     let gateway = reader.config.model.clone();
     check_model(reader, "", &gateway);
     check_host(reader, "", &gateway);
@@ -173,7 +179,11 @@ fn check_tokens(reader: &mut Reader<'_>) {
         }
         if token.agents.is_empty() {
             let hint = "list the agents that it may use, or write agents = [\"*\"]".to_owned();
-            reader.problem(Problem::MISSING_KEY, place, format!("{section}.agents is missing"), Some(hint));
+            let (code, place, what) = match reader.places.get(&format!("{section}.agents")).cloned() {
+                Some(place) => (Problem::WRONG_VALUE, place, "names no agent"),
+                None => (Problem::MISSING_KEY, place, "is missing"),
+            };
+            reader.problem(code, place, format!("{section}.agents {what}"), Some(hint));
         }
     }
 }

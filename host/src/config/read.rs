@@ -19,6 +19,8 @@ pub(super) struct Reader<'a> {
     /// Where each value was set last, by dotted key.
     pub(super) places: BTreeMap<String, Place>,
     pub(super) problems: Vec<Problem>,
+    /// The same for the keys of limits, which `doctor` does not list one by one.
+    pub(super) limit_places: BTreeMap<String, Place>,
     /// What agents set over the gateway's sections: taken when every source of those was read.
     overrides: Vec<Override>,
     /// The text of the file, for lines and columns.
@@ -38,7 +40,15 @@ struct Override {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(config: Config, text: &'a str, base: &'a Path) -> Reader<'a> {
-        Reader { config, places: BTreeMap::new(), problems: Vec::new(), overrides: Vec::new(), text, base }
+        Reader {
+            config,
+            places: BTreeMap::new(),
+            problems: Vec::new(),
+            limit_places: BTreeMap::new(),
+            overrides: Vec::new(),
+            text,
+            base,
+        }
     }
 
     /// Reads the whole file.
@@ -221,7 +231,10 @@ impl<'a> Reader<'a> {
             let key_span = table.key(name).and_then(toml_edit::Key::span);
             match limits.take(name, Given { raw: Raw::Toml(item), base: self.base }) {
                 None => self.unknown_of(path, name, key_span, &LIMIT_KEYS),
-                Some(Ok(())) => {}
+                Some(Ok(())) => {
+                    let place = self.place(item.span().or(key_span));
+                    self.limit_places.insert(format!("{path}.{name}"), place);
+                }
                 Some(wrong) => {
                     let place = self.place(item.span().or(key_span));
                     self.took(&format!("{path}.{name}"), place, wrong);

@@ -69,42 +69,77 @@ impl GatewayConfig {
     /// # Errors
     /// [`ConfigError::SecretMissing`], [`ConfigError::SecretFile`], [`ConfigError::WeakToken`], [`ConfigError::SameToken`].
     pub fn tokens(&self) -> Result<Vec<Token>, ConfigError> {
+        let mut found: Vec<Token> = Vec::new();
+        for (name, config) in self.sources() {
+            let token = read(name, &config)?;
+            if let Some(other) = found.iter().find(|other| other.secret == token.secret) {
+                let sections = [section(other.name.as_deref()), section(token.name.as_deref())];
+                return Err(ConfigError::SameToken { sections });
+            }
+            found.push(token);
+        }
+        Ok(found)
+    }
+
+    /// The token that the command line uses: the gateway's own, else the first that may use every agent, else the first. Only
+    /// this one is read: the variables of clients are set where the gateway is started, not in every shell. Without one of the
+    /// gateway's own, the first that can be read is taken.
+    ///
+    /// # Errors
+    /// As [`GatewayConfig::tokens`].
+    pub fn own_token(&self) -> Result<Option<Token>, ConfigError> {
+        let mut sources = self.sources();
+        // Stable: what is alike stays in the order of the names.
+        sources.sort_by_key(|(name, config)| (name.is_some(), !config.agents.iter().any(|agent| agent == "*")));
+        let mut first = None;
+        for (name, config) in sources {
+            let own = name.is_none();
+            match read(name, &config) {
+                Ok(token) => return Ok(Some(token)),
+                Err(error) if own => return Err(error),
+                Err(error) => first = first.or(Some(error)),
+            }
+        }
+        first.map_or(Ok(None), Err)
+    }
+
+    /// What [`GatewayConfig::own_token`] gives, alone.
+    ///
+    /// # Errors
+    /// As [`GatewayConfig::tokens`].
+    pub fn token(&self) -> Result<Option<Secret>, ConfigError> {
+        Ok(self.own_token()?.map(|token| token.secret))
+    }
+
+    /// Where tokens come from: the gateway's own, then the named ones.
+    fn sources(&self) -> Vec<(Option<String>, TokenConfig)> {
         let own = TokenConfig {
             env: self.auth_token_env.clone(),
             file: self.auth_token_file.clone(),
             agents: vec!["*".into()],
         };
-        let mut found: Vec<Token> = Vec::new();
-        let named = self.tokens.iter().map(|(name, config)| (Some(name.clone()), config));
-        for (name, config) in std::iter::once((None, &own)).chain(named) {
-            let section = name.as_ref().map_or("gateway".to_owned(), |name| format!("gateway.tokens.{name}"));
-            let key = |field: &str| match &name {
-                None => format!("{section}.auth_token_{field}"),
-                Some(_) => format!("{section}.{field}"),
-            };
-            let secret = match (&config.env, &config.file) {
-                (Some(variable), _) => from_variable(variable, &key("env"))?,
-                (None, Some(file)) => from_file(file, &key("file"))?,
-                (None, None) => continue,
-            };
-            strong(secret.reveal(), &section)?;
-            if let Some(other) = found.iter().find(|other| other.secret == secret) {
-                let other = other.name.as_ref().map_or("gateway".to_owned(), |name| format!("gateway.tokens.{name}"));
-                return Err(ConfigError::SameToken { sections: [other, section] });
-            }
-            found.push(Token { name, secret, agents: config.agents.clone() });
-        }
-        Ok(found)
+        let named = self.tokens.iter().map(|(name, config)| (Some(name.clone()), config.clone()));
+        let all = std::iter::once((None, own)).chain(named);
+        all.filter(|(_, config)| config.env.is_some() || config.file.is_some()).collect()
     }
+}
 
-    /// The token that the command line uses: the gateway's own, else the first that may use every agent, else the first.
-    ///
-    /// # Errors
-    /// As [`GatewayConfig::tokens`].
-    pub fn token(&self) -> Result<Option<Secret>, ConfigError> {
-        let tokens = self.tokens()?;
-        Ok(tokens.iter().find(|token| token.unlimited()).or(tokens.first()).map(|token| token.secret.clone()))
-    }
+fn section(name: Option<&str>) -> String {
+    name.map_or("gateway".to_owned(), |name| format!("gateway.tokens.{name}"))
+}
+
+fn read(name: Option<String>, config: &TokenConfig) -> Result<Token, ConfigError> {
+    let section = section(name.as_deref());
+    let key = |field: &str| match &name {
+        None => format!("{section}.auth_token_{field}"),
+        Some(_) => format!("{section}.{field}"),
+    };
+    let secret = match (&config.env, &config.file) {
+        (Some(variable), _) => from_variable(variable, &key("env"))?,
+        (None, file) => from_file(file.as_deref().unwrap_or(Path::new("")), &key("file"))?,
+    };
+    strong(secret.reveal(), &section)?;
+    Ok(Token { name, secret, agents: config.agents.clone() })
 }
 
 fn from_variable(name: &str, key: &str) -> Result<Secret, ConfigError> {
@@ -137,6 +172,15 @@ fn from_file(path: &Path, key: &str) -> Result<Secret, ConfigError> {
         .map_err(|error| refused(std::io::Error::from(error).to_string(), format!("chown \"$USER\" '{shown}'")))?;
     let file = File::from(file);
     let about = file.metadata().map_err(|error| refused(error.to_string(), make()))?;
+    if about.is_dir() {
+        let inside = real.join("token");
+        let hint = format!(
+            "(umask 077; {MAKE} > '{}') makes one in it; then {key} = \"{}\"",
+            inside.display(),
+            inside.display()
+        );
+        return Err(refused("it is a folder, no regular file".into(), hint));
+    }
     if !about.is_file() {
         return Err(refused("it is no regular file".into(), make()));
     }

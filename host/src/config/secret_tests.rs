@@ -123,6 +123,38 @@ fn named_tokens_come_beside_the_gateway_s_own() {
 }
 
 #[test]
+fn the_command_line_reads_its_own_token_and_no_variable_of_a_client() {
+    let files = Files::new();
+    let mut config = gateway();
+    let token = |env: Option<&str>, file: Option<PathBuf>, agent: &str| TokenConfig {
+        env: env.map(str::to_owned),
+        file,
+        agents: vec![agent.to_owned()],
+    };
+    config.tokens.insert("desk".into(), token(Some("ENGINEROOM_TEST_NEVER_SET"), None, "support"));
+    let error = config.token().unwrap_err();
+    assert_eq!(error.code(), "CE105");
+    let hint = error.hint().unwrap();
+    assert!(hint.ends_with("or remove [gateway.tokens.desk]"), "{hint}");
+    config.tokens.insert("ops".into(), token(None, Some(files.file("ops", &format!("{GOOD}2"), 0o600)), "*"));
+    assert_eq!(config.token().unwrap().unwrap().reveal(), format!("{GOOD}2"));
+    config.auth_token_file = Some(files.file("own", GOOD, 0o600));
+    assert_eq!(config.token().unwrap().unwrap().reveal(), GOOD);
+    assert_eq!(config.tokens().unwrap_err().code(), "CE105", "the gateway needs all of them");
+    config.auth_token_file = Some(files.0.path().join("absent"));
+    assert_eq!(config.token().unwrap_err().code(), "CE106", "its own is never passed over");
+}
+
+#[test]
+fn a_folder_in_place_of_a_token_file_is_told_with_a_command_that_works() {
+    let files = Files::new();
+    let error = of_file(files.0.path().to_owned()).unwrap_err();
+    assert!(error.to_string().contains("it is a folder"), "{error}");
+    let inside = std::fs::canonicalize(files.0.path()).unwrap().join("token");
+    assert!(error.hint().unwrap().contains(&format!("> '{}')", inside.display())), "{:?}", error.hint());
+}
+
+#[test]
 fn nothing_that_holds_a_secret_shows_it() {
     let secret = Secret::new("hunter2-and-more");
     assert_eq!(format!("{secret:?}"), "***");

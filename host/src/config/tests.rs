@@ -297,7 +297,7 @@ fn blank_none_and_legacy_are_legacy() {
 #[test]
 fn entries_and_agents_are_read_whole() {
     let loaded = load_text(
-        "[plugins.entries.window]\nisolation = \"in-process\"\ngrants = [\"sessions\"]\n\
+        "[plugins.entries.window]\nisolation = \"process\"\ngrants = [\"sessions\"]\n\
          [plugins.entries.window.config]\npin_first_turn = true\nratio = 0.5\nday = 2026-01-02\napi_key = \"k\"\nnested = { a = [1, 2] }\n\
          [plugins.entries.window.limits]\nmemory_mb = 512\nread = [\"models\"]\nsandbox = \"required\"\n\
          [agents.support]\nworkspace_dir = \"w\"\n[agents.support.slots]\ncontextEngine = [\"recall\", \"window\"]\n",
@@ -307,7 +307,7 @@ fn entries_and_agents_are_read_whole() {
     .unwrap();
     let entry = &loaded.config.plugins.entries["window"];
     assert!(entry.enabled);
-    assert_eq!(entry.isolation, Isolation::InProcess);
+    assert_eq!(entry.isolation, Isolation::Process);
     assert_eq!(
         serde_json::Value::from(entry.config.clone()),
         serde_json::json!({"pin_first_turn": true, "ratio": 0.5, "day": "2026-01-02", "api_key": "k", "nested": {"a": [1, 2]}})
@@ -415,4 +415,86 @@ fn every_hook_can_be_given_a_deadline() {
     for hook in crate::slot::Hook::ALL {
         assert!(DEADLINE_NAMES.contains(&hook.key()), "{hook}");
     }
+}
+
+#[test]
+fn a_worker_is_never_given_what_belongs_to_the_gateway() {
+    let entry = |write: &str| format!("[plugins.entries.w.limits]\nwrite = [{write:?}]\n");
+    for (write, what) in [
+        ("state", "the state folder"),
+        (".", "the state folder"),
+        ("/", "the state folder"),
+        ("nope/../state", "the state folder"),
+        ("state/transcript.db", "the gateway's own state"),
+        ("state/staged/x", "the gateway's own state"),
+        ("plugins", "the plugins folder"),
+        ("plugins/inner", "the plugins folder"),
+        ("plugins.toml", "the configuration"),
+        ("linked", "a linked plugin"),
+        ("secret", "a token"),
+    ] {
+        let text = format!(
+            "[gateway]\nstate_dir = \"state\"\nauth_token_file = \"secret/token\"\n[plugins]\nlinks = [\"linked/x.so\"]\n{}",
+            entry(write)
+        );
+        let error = load_text(&text, &[], &[]).unwrap_err();
+        let report = error.report();
+        assert_eq!(error.code(), "CE112", "{write}: {report}");
+        assert!(report.message.contains(":7:9: plugins.entries.w.limits.write holds"), "{write}: {report}");
+        assert!(report.message.contains(&format!("could change {what} (")), "{write}: {report}");
+    }
+    for write in ["workspace", "state/agents/main/workspace", "plugins2"] {
+        let text = format!("[gateway]\nstate_dir = \"state\"\n{}", entry(write));
+        assert!(load_text(&text, &[], &[]).is_ok(), "{write}");
+    }
+}
+
+#[test]
+fn a_link_to_the_state_folder_is_the_state_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("state")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("state"), folder.path().join("other")).unwrap();
+    let mut config = Config::defaults(folder.path().join("plugins.toml"));
+    config.gateway.state_dir = folder.path().join("state");
+    assert_eq!(config.of_the_gateway(&folder.path().join("other")).unwrap().0, "the state folder");
+    assert!(config.of_the_gateway(&folder.path().join("third")).is_none());
+}
+
+#[test]
+fn a_sandbox_cannot_be_required_where_there_is_none() {
+    let hint = "write isolation = \"process\" in [plugins.entries.w], or remove sandbox";
+    let required = "[plugins.entries.w.limits]\nsandbox = \"required\"\n";
+    check(
+        &format!("[plugins.entries.w]\nisolation = \"in-process\"\n{required}"),
+        &[&format!(
+            "CE112 4:11 plugins.entries.w.limits.sandbox is \"required\", and plugins.entries.w.isolation is \"in-process\", \
+             where there is no sandbox → {hint}"
+        )],
+    );
+    check(
+        &format!("[plugins]\nisolation = \"in-process\"\n{required}"),
+        &[&format!(
+            "CE112 4:11 plugins.entries.w.limits.sandbox is \"required\", and plugins.isolation is \"in-process\", where \
+             there is no sandbox → {hint}"
+        )],
+    );
+    let own = "[plugins]\nisolation = \"in-process\"\n[plugins.entries.w]\nisolation = \"process\"\n";
+    assert!(load_text(&format!("{own}{required}"), &[], &[]).is_ok());
+}
+
+#[test]
+fn an_empty_list_of_agents_is_not_a_missing_one() {
+    check(
+        "[gateway.tokens.x]\nenv = \"A\"\nagents = []\n",
+        &[
+            "CE112 3:10 gateway.tokens.x.agents names no agent → list the agents that it may use, or write agents = [\"*\"]",
+        ],
+    );
+}
+
+#[test]
+fn without_a_home_folder_only_an_unsaid_state_folder_is_worth_a_note() {
+    let notes = |text: &str| load_text(text, &[], &[]).unwrap().notes;
+    assert!(notes("").iter().any(|note| note.contains("no home folder")));
+    assert_eq!(notes("[gateway]\nstate_dir = \"state\"\n"), Vec::<String>::new());
 }

@@ -27,6 +27,7 @@
 mod cause;
 mod discover;
 mod elf;
+mod entries;
 #[cfg(test)]
 pub(crate) mod fixture;
 #[doc(hidden)]
@@ -47,6 +48,7 @@ mod tests;
 mod trust;
 
 pub use cause::{Cause, Stage};
+pub use entries::{EntryRemark, entry_remarks};
 pub use isolation::{Placement, bundled_are, bundled_known};
 pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration, Wanted};
 pub(crate) use load::{LoadRequest, QuietPort, bring_in};

@@ -1,6 +1,7 @@
 //! The whole way: survey, select, and for each wanted library trust, stage, probe, load, layout, register.
 
 use super::cause::{Cause, Stage};
+use super::entries::entry_remarks;
 use super::isolation::Placement;
 use super::load::{Kind, LoadRequest, MemoryRegistration, RegistrarPort, Registration, Wanted, bring_in};
 use super::report::{PluginReport, PluginState, StageFailure};
@@ -65,6 +66,9 @@ pub fn load(config: &Config, wanted: &[Wanted], verdicts: &Verdicts, registrar: 
         bring_in_one(ready, &mut rehearsal.items[ready.at].report, registrar, &mut result);
     }
     rehearsal.finish(&mut result);
+    for remark in entry_remarks(config, &result.reports) {
+        tracing::warn!(entry = remark.entry, hint = remark.hint, "{}", remark.message);
+    }
     let staged = result.reports.iter().filter(|report| report.staged.is_some());
     stage::sweep(&config.gateway.state_dir, &staged.filter_map(|report| report.sha256.clone()).collect());
     result

@@ -159,7 +159,7 @@ fn missing(items: &[Item], wanted: &Wanted) -> EngineOutcome {
     }
 }
 
-fn nearest<'a>(id: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(super) fn nearest<'a>(id: &str, known: &[&'a str]) -> Option<&'a str> {
     let similarity = |other: &str| strsim::normalized_damerau_levenshtein(&id.to_lowercase(), &other.to_lowercase());
     let best = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)))?;
     (similarity(best) >= SIMILAR).then_some(*best)

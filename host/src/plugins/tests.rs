@@ -463,3 +463,41 @@ fn what_the_loader_follows_must_stay_inside_the_library() {
 fn elf_header(bytes: &[u8]) -> &object::elf::FileHeader64<object::Endianness> {
     object::elf::FileHeader64::parse(bytes).unwrap()
 }
+
+#[test]
+fn an_entry_without_effect_is_told() {
+    let mut bench = Bench::new().with("chaos", &Fixture::new("chaos"));
+    let told = |bench: &Bench| {
+        let reports = discover(&bench.config.plugins);
+        let remarks = entry_remarks(&bench.config, &reports);
+        remarks.into_iter().map(|remark| format!("{} → {}", remark.message, remark.hint)).collect::<Vec<_>>()
+    };
+    let limits = crate::config::LimitsConfig { memory_mb: 64, ..Default::default() };
+    let entry = EntryConfig { limits: limits.clone(), isolation: Isolation::Process, ..EntryConfig::default() };
+    bench.config.plugins.entries.insert("chaos".into(), entry.clone());
+    assert_eq!(told(&bench), Vec::<String>::new());
+    bench.config.plugins.entries.insert("choas".into(), EntryConfig::default());
+    let found = told(&bench);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].contains("no library has the plugin id \"choas\"") && found[0].contains("did you mean \"chaos\"?")
+    );
+    bench.config.plugins.entries.remove("choas");
+    bench
+        .config
+        .plugins
+        .entries
+        .insert("chaos".into(), EntryConfig { isolation: Isolation::InProcess, ..entry.clone() });
+    let found = told(&bench);
+    assert!(found.len() == 1 && found[0].contains("runs in-process, where nothing is bounded"), "{found:?}");
+    let state = bench.config.gateway.state_dir.clone();
+    std::fs::create_dir_all(&state).unwrap();
+    let limits = crate::config::LimitsConfig { read: vec![state.join("nope"), state], ..limits };
+    bench.config.plugins.entries.insert("chaos".into(), EntryConfig { limits, ..entry });
+    let found = told(&bench);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found[0].contains("nope, which does not exist") && found[1].contains("can read the state folder"),
+        "{found:?}"
+    );
+}

@@ -9,7 +9,7 @@ mod render;
 use super::context::Context;
 use super::error::{CliError, Verdict};
 use super::running::Running;
-use crate::config::{Config, ModelConfig, Origin};
+use crate::config::{Config, ConfigError, ModelConfig, Origin};
 use crate::diagnostic::Diagnostic;
 use crate::ledger::{self, Verdicts};
 use crate::model::{self, ModelError};
@@ -68,7 +68,7 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
     let mut findings = Vec::new();
     let config = context.config();
     if let Err(error) = config.gateway.tokens() {
-        findings.push(Finding::of(Level::Failed, "config", error.report()));
+        findings.push(of_token(config, &error));
     }
     let running = context.running().filter(|_| !broken("9.8"));
     let (slot, restart_due) = match &running {
@@ -78,13 +78,8 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
     findings.extend(findings::of_slot(&slot));
     findings.extend(other_chain(config, &slot));
     findings.extend(other_memory(config, &slot));
-    for file in &restart_due {
-        findings.push(
-            Finding::new(Level::Warning, "plugins", "the file differs from what runs: a restart is due")
-                .about(file.clone())
-                .hint("restart the gateway when it suits; until then the staged copy serves"),
-        );
-    }
+    findings.extend(restart_due.iter().map(|file| of_change(file, &slot)));
+    findings.extend(of_entries(config).await);
     let model = examine_model(&config.model, None, &mut findings).await;
     let mut agent_models = BTreeMap::new();
     for (id, section) in config.agents.iter().filter_map(|(id, agent)| Some((id, agent.model.as_ref()?))) {
@@ -122,6 +117,57 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
         render::print(&context.out, &examination);
     }
     Ok(examination.verdict)
+}
+
+/// A file that is not as it was when the gateway started.
+fn of_change(file: &str, slot: &Value) -> Finding {
+    let known = slot.get("plugins").and_then(Value::as_array).into_iter().flatten();
+    let known = known.filter_map(|plugin| plugin.get("file")?.as_str()).any(|known| known == file);
+    let (message, hint) = if !known {
+        ("the file is new: nothing of it runs yet", "select what it offers (`engineroom plugins select`), and restart")
+    } else if !std::path::Path::new(file).exists() {
+        (
+            "the file is gone: a restart is due",
+            "put it back, or select another engine, before the gateway restarts; until then the staged copy serves",
+        )
+    } else {
+        (
+            "the file differs from what runs: a restart is due",
+            "restart the gateway when it suits; until then the staged copy serves",
+        )
+    };
+    Finding::new(Level::Warning, "plugins", message).about(file).hint(hint)
+}
+
+/// What the entries say without effect, of the files that are there now.
+async fn of_entries(config: &Config) -> Vec<Finding> {
+    if config.plugins.entries.is_empty() || !config.plugins.enabled {
+        return Vec::new();
+    }
+    let config = config.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let reports = plugins::discover(&config.plugins);
+        plugins::entry_remarks(&config, &reports)
+    });
+    let remarks = looked.await.unwrap_or_default();
+    let finding = |remark: plugins::EntryRemark| {
+        Finding::new(Level::Warning, "config", remark.message).about(remark.entry).hint(remark.hint)
+    };
+    remarks.into_iter().map(finding).collect()
+}
+
+/// A token that cannot be used. The variables of clients may well be set where the gateway is started and not in this shell.
+fn of_token(config: &Config, error: &ConfigError) -> Finding {
+    let elsewhere = matches!(error, ConfigError::SecretMissing { .. }) && config.gateway.token().is_ok();
+    let level = if elsewhere { Level::Warning } else { Level::Failed };
+    let finding = Finding::of(level, "config", error.report());
+    match &finding.hint {
+        Some(hint) if elsewhere => {
+            let hint = format!("where the gateway is started: {hint}");
+            finding.hint(hint)
+        }
+        _ => finding,
+    }
 }
 
 /// The exit code that findings stand for.
@@ -344,6 +390,32 @@ mod tests {
         assert_eq!(verdict(&[finding(Level::Degraded, "slot")]), Verdict::Degraded);
         assert_eq!(verdict(&[finding(Level::Failed, "store"), finding(Level::Warning, "slot")]), Verdict::Degraded);
         assert_eq!(verdict(&[finding(Level::Failed, "config")]), Verdict::Wrong);
+    }
+
+    #[test]
+    fn a_file_that_was_not_there_at_the_start_is_new_and_one_that_is_away_is_gone() {
+        let here = std::env::current_exe().unwrap().display().to_string();
+        let slot = json!({"plugins": [{"file": here}, {"file": "/nowhere/old.so"}]});
+        let told = |file: &str| of_change(file, &slot).message;
+        assert!(told("/nowhere/new.so").contains("is new: nothing of it runs"));
+        assert!(told("/nowhere/old.so").contains("is gone"));
+        assert!(told(&here).contains("differs from what runs"));
+    }
+
+    #[test]
+    fn a_client_s_token_that_this_shell_lacks_is_a_warning_and_the_gateway_s_own_is_not() {
+        let mut config = Config::defaults("plugins.toml".into());
+        let missing = || Some("ENGINEROOM_TEST_NEVER_SET".to_owned());
+        let main = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(main.path(), "0123456789abcdef0123456789abcdef").unwrap();
+        config.gateway.auth_token_file = Some(main.path().to_owned());
+        let desk = crate::config::TokenConfig { env: missing(), file: None, agents: vec!["support".into()] };
+        config.gateway.tokens.insert("desk".into(), desk);
+        let found = |config: &Config| of_token(config, &config.gateway.tokens().unwrap_err());
+        assert_eq!(found(&config).level, Level::Warning);
+        assert!(found(&config).hint.unwrap().ends_with("or remove [gateway.tokens.desk]"));
+        (config.gateway.auth_token_file, config.gateway.auth_token_env) = (None, missing());
+        assert_eq!(found(&config).level, Level::Failed);
     }
 
     #[test]
