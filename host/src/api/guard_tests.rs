@@ -10,7 +10,7 @@ fn token(text: &str, agents: &[&str]) -> Token {
 
 fn guard(listen: &str, tokens: &[&str]) -> Guard {
     let tokens: Vec<Token> = tokens.iter().map(|text| token(text, &["*"])).collect();
-    Guard::new(listen.parse().unwrap(), &tokens, &["*".to_owned()])
+    Guard::new(listen.parse().unwrap(), &[], &tokens, &["*".to_owned()])
 }
 
 fn status_at(guard: &Guard, uri: &str, headers: &[(&'static str, &str)]) -> u16 {
@@ -167,7 +167,7 @@ fn with_a_token_only_its_bearer_comes_in() {
 #[test]
 fn each_token_is_its_own_caller() {
     let tokens = [token("first", &["*"]), token("second", &["support"])];
-    let guard = Guard::new(LOOPBACK.parse().unwrap(), &tokens, &[]);
+    let guard = Guard::new(LOOPBACK.parse().unwrap(), &[], &tokens, &[]);
     let caller = |value: &str| {
         let mut headers = HeaderMap::new();
         headers.insert("host", HeaderValue::from_static("localhost"));
@@ -208,4 +208,40 @@ fn an_open_gateway_is_known_by_its_address_or_by_any_name_when_it_listens_everyw
     assert_eq!(status("0.0.0.0:1", &[], &[("host", "desk.lan:1")]), 403);
     assert_eq!(status("[::]:1", &["t"], &[("host", "desk.lan:1"), bearer]), 200);
     assert_eq!(status("[::]:1", &[], &[("host", "desk.lan:1")]), 403);
+}
+
+#[test]
+fn a_gateway_that_listens_everywhere_refuses_pages_of_other_sites_too() {
+    let with = |host: &str, origin: &str| {
+        status("0.0.0.0:1", &["t"], &[("host", host), ("origin", origin), ("authorization", "Bearer t")])
+    };
+    assert_eq!(with("desk.lan:1", "http://desk.lan:1"), 200);
+    assert_eq!(with("chat.example.com", "https://CHAT.example.com"), 200, "behind a proxy that keeps the name");
+    assert_eq!(with("desk.lan:1", "http://localhost:3000"), 200);
+    for origin in ["https://evil.com", "http://desk.lan:2", "http://desk.lan.evil.com:1", "null", "file://desk.lan:1"] {
+        assert_eq!(with("desk.lan:1", origin), 403, "{origin}");
+    }
+    assert_eq!(with("desk.lan:x", "http://localhost"), 403, "no host");
+}
+
+#[test]
+fn a_gateway_that_is_given_its_names_goes_by_no_other() {
+    let tokens = [token("t", &["*"])];
+    let status = |listen: &str, headers: &[(&'static str, &str)]| {
+        let hosts = ["desk.lan".to_owned(), "chat.example.com".to_owned()];
+        let guard = Guard::new(listen.parse().unwrap(), &hosts, &tokens, &[]);
+        status_at(&guard, "/v1/models", &[headers, &[("authorization", "Bearer t")]].concat())
+    };
+    for listen in ["0.0.0.0:1", "192.0.2.1:1", LOOPBACK] {
+        assert_eq!(status(listen, &[("host", "Desk.lan:1")]), 200, "{listen}");
+        assert_eq!(status(listen, &[("host", "desk.lan.")]), 200, "{listen}");
+        assert_eq!(status(listen, &[("host", "localhost:1")]), 200, "{listen}");
+        assert_eq!(status(listen, &[("host", "evil.com")]), 403, "{listen}");
+        assert_eq!(status(listen, &[("host", "192.0.2.9")]), 403, "{listen}");
+        let page = |origin| status(listen, &[("host", "10.0.0.1.desk.lan"), ("origin", origin)]);
+        assert_eq!(page("https://chat.example.com"), 403, "{listen}: the host counts, too");
+        let page = |origin| status(listen, &[("host", "desk.lan:1"), ("origin", origin)]);
+        assert_eq!(page("https://chat.example.com"), 200, "{listen}");
+        assert_eq!(page("https://evil.com"), 403, "{listen}");
+    }
 }

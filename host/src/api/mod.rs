@@ -64,7 +64,7 @@ impl Api {
     pub fn new(gateway: Arc<Gateway>) -> Result<Arc<Api>, ApiError> {
         let config = &gateway.config.gateway;
         let tokens = config.tokens().map_err(ApiError::Token)?;
-        let guard = Guard::new(config.listen, &tokens, &config.open_agents);
+        let guard = Guard::new(config.listen, &config.hosts, &tokens, &config.open_agents);
         let limits = Limits::new(&gateway.config);
         let metrics = Arc::clone(&gateway.metrics);
         Ok(Arc::new(Api { gateway, metrics, guard, limits, stopping: AtomicBool::new(false) }))

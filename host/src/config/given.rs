@@ -87,6 +87,20 @@ impl<'a> Given<'a> {
         }
     }
 
+    /// Names or addresses of hosts, without a port.
+    pub(super) fn host_names(self) -> Read<Vec<String>> {
+        let names = self.list()?;
+        let plain = |name: &String| name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'));
+        let six = |name: &String| name.starts_with('[') && name.ends_with(']');
+        match names.iter().find(|name| !plain(name) && !six(name)) {
+            Some(name) => Err(Wrong::Hinted(
+                format!("must hold names of hosts, holds {name:?}"),
+                "write the name alone, without a scheme, a port or a path".into(),
+            )),
+            None => Ok(names),
+        }
+    }
+
     /// An `http` or `https` address, without a slash at its end.
     pub(super) fn url(self) -> Read<Option<String>> {
         let Some(url) = self.maybe_text()? else { return Ok(None) };

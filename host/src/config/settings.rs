@@ -62,6 +62,7 @@ const MEMORY_TOOLS: [(&str, MemoryTool); 2] = [("search", MemoryTool::Search), (
 /// All of them, in the order in which `doctor` shows them.
 pub(super) const SETTINGS: &[Setting] = &[
     setting!("gateway.listen", gateway.listen, address),
+    setting!("gateway.hosts", gateway.hosts, host_names),
     setting!("gateway.state_dir", gateway.state_dir, path),
     setting!("gateway.auth_token_env", gateway.auth_token_env, variable),
     setting!("gateway.auth_token_file", gateway.auth_token_file, maybe_path),

@@ -161,8 +161,8 @@ fn columns_count_characters() {
     check(
         "gateway = { \"ö\" = 1, x = 2 }\n",
         &[
-            "CE110 1:13 unknown key gateway.ö → known here: listen, state_dir, auth_token_env, auth_token_file, open_agents, unknown_agents, hot_sessions_bytes, queue_per_session, queue_total, queue_timeout_ms, drain_ms, tokens",
-            "CE110 1:22 unknown key gateway.x → known here: listen, state_dir, auth_token_env, auth_token_file, open_agents, unknown_agents, hot_sessions_bytes, queue_per_session, queue_total, queue_timeout_ms, drain_ms, tokens",
+            "CE110 1:13 unknown key gateway.ö → known here: listen, hosts, state_dir, auth_token_env, auth_token_file, open_agents, unknown_agents, hot_sessions_bytes, queue_per_session, queue_total, queue_timeout_ms, drain_ms, tokens",
+            "CE110 1:22 unknown key gateway.x → known here: listen, hosts, state_dir, auth_token_env, auth_token_file, open_agents, unknown_agents, hot_sessions_bytes, queue_per_session, queue_total, queue_timeout_ms, drain_ms, tokens",
         ],
     );
 }

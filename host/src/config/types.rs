@@ -37,6 +37,8 @@ pub struct Config {
 pub struct GatewayConfig {
     /// Address to listen on.
     pub listen: std::net::SocketAddr,
+    /// Names by which clients may address it, beside loopback names and the address; empty on an address like 0.0.0.0: any.
+    pub hosts: Vec<String>,
     /// State folder, absolute.
     pub state_dir: PathBuf,
     /// Environment variable that holds the token; a token is required for any address that is not loopback.
@@ -454,6 +456,7 @@ impl Config {
         Config {
             gateway: GatewayConfig {
                 listen: std::net::SocketAddr::from(([127, 0, 0, 1], 7421)),
+                hosts: Vec::new(),
                 state_dir: base.join("state"),
                 auth_token_env: None,
                 auth_token_file: None,
