@@ -181,7 +181,7 @@ fn engine(status: &Value) -> &Value {
 
 #[test]
 fn an_entry_that_asks_for_a_whole_sandbox_gets_it_or_is_refused() {
-    let target = Target::new("config = { probe = true }\nlimits = { sandbox = \"required\" }");
+    let target = Target::new("isolation = \"process\"\nconfig = { probe = true }\nlimits = { sandbox = \"required\" }");
     let lacking = is_lacking(&Setup::new());
     let gateway = target.setup.start();
     let status = gateway.client().get("/api/engines").json();
