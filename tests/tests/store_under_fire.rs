@@ -219,7 +219,7 @@ fn a_damaged_database_stops_the_start_and_the_repair_brings_back_what_can_be_rea
     let setup = stored();
     let path = setup.state().join(DB);
     let sound = setup.cli(&["store", "check"]);
-    assert!(sound.code == Some(0) && sound.stdout.contains("all of it is what was written"), "{sound:?}");
+    assert!(sound.code == Some(0) && sound.stdout.contains("every entry and session is what was written"), "{sound:?}");
     let mut bytes = std::fs::read(&path).unwrap();
     // The header, and a page in the middle.
     bytes[..100].fill(0);
@@ -282,6 +282,34 @@ fn a_database_that_is_gone_is_not_made_anew() {
     let gateway = setup.start();
     assert_eq!(gateway.client().get("/api/sessions/one").status, 200);
     assert!(gateway.stop().success());
+}
+
+#[test]
+fn a_database_that_is_taken_away_under_a_gateway_gets_no_turn_that_is_told_as_kept() {
+    let setup = stored();
+    let path = setup.state().join(DB);
+    let aside = setup.path().join("aside.db");
+    let gateway = setup.start();
+    let refuses = |what: &str| {
+        let (status, refused) = ask(&gateway, "one", "Not kept.");
+        assert_eq!((status, refused["error"]["diagnostic"].as_str()), (500, Some("CE416")), "{what}: {refused}");
+        assert!(refused["error"]["hint"].as_str().is_some_and(|hint| hint.contains("backup")), "{what}: {refused}");
+        let ready = gateway.client().get("/readyz");
+        assert_eq!((ready.status, ready.json()["code"].as_str()), (503, Some("CE416")), "{what}: {}", ready.body);
+    };
+    std::fs::rename(&path, &aside).unwrap();
+    assert_eq!(gateway.client().get("/readyz").status, 503, "before anybody writes");
+    refuses("moved");
+    let doctor = setup.cli(&["doctor"]);
+    assert!(doctor.code == Some(1) && doctor.stdout.contains("CE416"), "{doctor:?}");
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(gateway.client().get("/readyz").status, 200, "moved back");
+    assert_eq!(ask(&gateway, "one", "Kept.").0, 200);
+    for suffix in ["", "-wal", "-shm"] {
+        std::fs::remove_file(setup.state().join(format!("{DB}{suffix}"))).unwrap();
+    }
+    refuses("deleted");
+    drop(gateway.stop());
 }
 
 #[test]

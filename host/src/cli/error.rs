@@ -3,6 +3,7 @@
 use crate::config::ConfigError;
 use crate::config::edit::EditError;
 use crate::diagnostic::{Diagnostic, Report};
+use std::io::ErrorKind;
 
 /// How a command ended; the process's exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
@@ -158,6 +159,15 @@ impl Diagnostic for CliError {
             CliError::Unreachable { .. } => {
                 Some("it may hang or be stopping: look at its log, or end it; then this command works alone".into())
             }
+            CliError::Start { source, .. } => match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                    Some("free space on the disk of the state folder, and start again".into())
+                }
+                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                    Some("make the state folder writable for this user, and start again".into())
+                }
+                _ => None,
+            },
             CliError::Listen { .. } => {
                 Some("another program may listen there: change gateway.listen, or use --listen 127.0.0.1:0".into())
             }
@@ -207,5 +217,17 @@ impl From<ConfigError> for CliError {
 impl From<EditError> for CliError {
     fn from(error: EditError) -> CliError {
         CliError::Edit(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_a_full_disk_prevents_says_what_to_do() {
+        let error = CliError::Start { what: "the announcement", source: ErrorKind::StorageFull.into() };
+        assert_eq!(error.code(), "CE801");
+        assert!(error.hint().is_some_and(|hint| hint.contains("free space")), "{error:?}");
     }
 }

@@ -7,6 +7,8 @@ use super::out::{Out, Tone, bytes, count};
 use crate::transcript::{self, Salvaged, StoreError};
 use serde_json::{Value, json};
 
+/// What a check that found nothing may claim: the other tables have no sums.
+pub(super) const SOUND: &str = "every entry and session is what was written; the other tables can be read";
 /// Most problems that are told.
 const MOST: usize = 100;
 
@@ -41,7 +43,7 @@ async fn check(context: &Context) -> Result<Verdict, CliError> {
     } else {
         match size {
             None => out.aside("nothing is stored"),
-            Some(size) if problems.is_empty() => out.line(&format!("{}: all of it is what was written", bytes(size))),
+            Some(size) if problems.is_empty() => out.line(&format!("{}: {SOUND}", bytes(size))),
             Some(size) => {
                 out.line(&format!("{}: {}", bytes(size), out.paint(Tone::Bad, "damaged")));
                 problems.iter().for_each(|problem| out.line(&format!("  {problem}")));

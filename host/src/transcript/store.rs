@@ -415,6 +415,12 @@ pub enum StoreError {
         /// What was found.
         reason: String,
     },
+    /// A damaged database of which a repair can take nothing.
+    #[error("nothing of the damaged database can be read: {reason}")]
+    Unreadable {
+        /// What was found.
+        reason: String,
+    },
     /// A store was here before, and is not there any more.
     #[error("the database {path} is gone: {reason}")]
     Gone {
@@ -424,6 +430,14 @@ pub enum StoreError {
         reason: String,
         /// What to remove for an empty one.
         remove: String,
+    },
+    /// The file that is written to has lost its name while it was open: nothing that is written to it would outlive it.
+    #[error("{path} was moved, deleted or replaced while the gateway runs: {reason}")]
+    Lost {
+        /// The name.
+        path: String,
+        /// What is there now.
+        reason: String,
     },
     /// The store is closed.
     #[error("the store is closed")]
@@ -482,8 +496,8 @@ impl Diagnostic for StoreError {
             StoreError::Busy(_) => "CE412",
             StoreError::Full(_) => "CE413",
             StoreError::ReadOnly(_) => "CE414",
-            StoreError::Damaged { .. } => "CE415",
-            StoreError::Gone { .. } => "CE416",
+            StoreError::Damaged { .. } | StoreError::Unreadable { .. } => "CE415",
+            StoreError::Gone { .. } | StoreError::Lost { .. } => "CE416",
         }
     }
 
@@ -501,7 +515,7 @@ impl Diagnostic for StoreError {
                     .into(),
             ),
             StoreError::Full(_) => {
-                Some("free space on the disk of the state folder; the gateway goes on by itself, and nothing that was acknowledged is lost".into())
+                Some("free space on the disk of the state folder: a gateway that runs goes on by itself then, one that did not start is to be started again; nothing that was acknowledged is lost".into())
             }
             StoreError::ReadOnly(_) => {
                 Some("make the state folder and its transcript.db* writable for the gateway's user, and its disk mounted for writing".into())
@@ -511,9 +525,19 @@ impl Diagnostic for StoreError {
                  read into a new one; `engineroom store check` shows the damage"
                     .into(),
             ),
+            StoreError::Unreadable { .. } => Some(
+                "nothing was changed; keep a copy of transcript.db and its -wal, and put a backup in their place; only to begin \
+                 with an empty store, move them and transcript.mark out of the state folder"
+                    .into(),
+            ),
             StoreError::Gone { remove, .. } => {
                 Some(format!("put the file back from a backup; only to begin with an empty store, remove {remove}"))
             }
+            StoreError::Lost { .. } => Some(
+                "if it was moved, move it back: the gateway goes on; if it was deleted, stop the gateway and put a backup in its \
+                 place. Until then nothing is acknowledged"
+                    .into(),
+            ),
             StoreError::Closed => Some("restart the gateway; its log says what ended the store".into()),
             StoreError::Deadline => Some("the disk is slow, or another program holds the database; retry".into()),
             _ => None,

@@ -92,7 +92,7 @@ fn house(out: &Out, examination: &Examination) {
         _ => ", cannot be opened".into(),
     };
     let sound = match store.get("problems").and_then(Value::as_array) {
-        Some(problems) if problems.is_empty() => "; all of it is what was written",
+        Some(problems) if problems.is_empty() => "; every entry and session is what was written",
         _ => "",
     };
     out.line(&format!("store    {}{kept}{sound}", text(store, "/state_dir")));

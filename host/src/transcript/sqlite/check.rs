@@ -1,4 +1,6 @@
-//! Is the database what was written? SQLite's own check of its structure, and the sums of the rows, which it knows nothing of.
+//! Is the database what was written? SQLite's own check of its structure, and the sums of the rows and what they
+//! say of each other, which it knows nothing of. Entries and sessions have sums; of the other tables it is only known that they can
+//! be read.
 //!
 //! | when | what |
 //! |---|---|
@@ -7,7 +9,7 @@
 //! | `doctor`, `store check` | everything |
 
 use super::trouble::Trouble;
-use super::{backend, codec, schema};
+use super::{backend, codec, missing, schema};
 use crate::transcript::{EntryId, StoreError};
 use rusqlite::{Connection, InterruptHandle};
 use std::path::Path;
@@ -137,6 +139,8 @@ pub(super) fn whole(conn: &Connection, most: usize) -> Result<Vec<String>, Store
             let Some(last) = last else { break };
             after = last;
         }
+        found.extend(missing::rows(conn, most)?);
+        found.extend(missing::unreadable(conn, most)?);
         Ok(())
     };
     match rows() {

@@ -4,6 +4,7 @@
 //! of growing it. Under steady load a copy never quite catches up with the writer; when the log has grown past its bound, the
 //! writer is held between two batches for the short rest.
 
+use super::named::Named;
 use super::schema;
 use crate::observe::failpoint;
 use rusqlite::Connection;
@@ -126,7 +127,7 @@ impl Gate {
 
 /// Body of the copying thread. Ends when the gate is closed. Its connection is opened when it is first needed, not at the
 /// start of the gateway.
-pub(super) fn run(gate: &Gate, path: &Path) {
+pub(super) fn run(gate: &Gate, path: &Path, named: &Named) {
     let mut kept = None;
     // A disk that refuses is asked ever less often, and told of once.
     let mut again = IDLE;
@@ -134,6 +135,8 @@ pub(super) fn run(gate: &Gate, path: &Path) {
         failpoint::pass("store.checkpoint.before");
         let opened = match kept.take() {
             Some(conn) => Ok(conn),
+            // Opened by its name: the log must not go into another database.
+            None if named.check().is_err() => Err(rusqlite::Error::InvalidPath(path.to_owned())),
             None => schema::open_checkpointer(path),
         };
         let copied = opened.and_then(|conn| copies(gate, kept.insert(conn)));

@@ -96,6 +96,7 @@ fn clear(error: &StoreError) {
     let known = matches!(
         error,
         StoreError::Damaged { .. }
+            | StoreError::Unreadable { .. }
             | StoreError::Gone { .. }
             | StoreError::Open { .. }
             | StoreError::Format { .. }
@@ -429,4 +430,145 @@ fn a_gateway_that_runs_is_not_repaired_under() {
     assert!(matches!(check(&folder, 1), Err(StoreError::Locked { .. })));
     store.close();
     assert!(salvage(&dir.path().join("nowhere"), false).unwrap().is_none());
+}
+
+#[test]
+fn a_store_whose_file_lost_its_name_acknowledges_nothing_until_it_is_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("s");
+    let (path, aside) = (folder.join(DB), dir.path().join("aside"));
+    let store = open(&folder).unwrap();
+    let mut session = (store.next_session(), 0);
+    add(&*store, &mut session, 0, 0);
+    let refused = |what: &str| {
+        let ack = store.submit(Submission { lease: None, writes: vec![Write::Probe] });
+        let told = ack.durable_blocking(Instant::now() + Duration::from_secs(20));
+        assert!(matches!(told, Err(StoreError::Lost { .. })), "{what}: {told:?}");
+        assert!(matches!(store.health(), Some(StoreError::Lost { .. })), "{what}");
+        assert!(matches!(store.check(5), Err(StoreError::Lost { .. })), "{what}");
+    };
+    fs::rename(&path, &aside).unwrap();
+    assert!(matches!(store.health(), Some(StoreError::Lost { .. })), "also before anybody writes");
+    refused("moved");
+    fs::copy(&aside, &path).unwrap();
+    refused("another in its place");
+    fs::rename(&aside, &path).unwrap();
+    add(&*store, &mut session, 0, 2);
+    assert!(store.health().is_none(), "it is back");
+    fs::remove_file(beside(&path, "-wal")).unwrap();
+    refused("its log is deleted");
+    fs::remove_file(&path).unwrap();
+    refused("deleted");
+    store.close();
+    assert_eq!(fs::read_to_string(Mark::path(&path)).unwrap(), "open\n", "it was not closed in good order");
+    assert!(matches!(open(&folder), Err(StoreError::Gone { .. })));
+}
+
+#[test]
+fn a_check_misses_what_is_gone_and_a_repair_mends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for (number, (sql, told)) in [
+        ("DELETE FROM entries WHERE id = (SELECT parent FROM entries WHERE parent <> 0 LIMIT 1)", "is missing"),
+        ("DELETE FROM entries WHERE session = 1 AND id NOT IN (SELECT head FROM sessions)", "is missing"),
+        (
+            "UPDATE entries SET parent = 0, sum = NULL; DELETE FROM entries WHERE id = (SELECT min(id) FROM entries)",
+            "are there",
+        ),
+        ("DELETE FROM sessions WHERE row = 2", "session 2, with 6 entries, is missing"),
+        ("DELETE FROM meta", "counter epoch is missing"),
+        ("UPDATE meta SET value = 1 WHERE name = 'entries_reserved'", "counter entries_reserved says 1"),
+        ("INSERT INTO turns VALUES(1, 't', 0, 0, NULL, 'e', NULL, '{\"reply', 0, 0)", "no readable detail"),
+        ("INSERT INTO handed VALUES(1, 'e', 'x')", "no readable entry"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let folder = dir.path().join(format!("s{number}"));
+        made(&folder, 3, false);
+        let problems = |folder: &Path| check(folder, 50).unwrap().unwrap().problems;
+        assert_eq!(problems(&folder), Vec::<String>::new());
+        rusqlite::Connection::open(folder.join(DB)).unwrap().execute_batch(sql).unwrap();
+        let found = problems(&folder);
+        assert!(found.iter().any(|problem| problem.contains(told)), "{sql}: {found:?}");
+        assert!(salvage(&folder, false).unwrap().is_some());
+        assert_eq!(problems(&folder), Vec::<String>::new(), "{sql}");
+    }
+}
+
+#[test]
+fn a_session_that_is_being_taken_away_misses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("s");
+    made(&folder, 3, false);
+    let sql = "DELETE FROM sessions WHERE row = 2; INSERT INTO meta VALUES('dropping:2', 2);
+               DELETE FROM entries WHERE id = (SELECT min(id) FROM entries WHERE session = 2)";
+    rusqlite::Connection::open(folder.join(DB)).unwrap().execute_batch(sql).unwrap();
+    assert_eq!(check(&folder, 50).unwrap().unwrap().problems, Vec::<String>::new());
+}
+
+#[test]
+fn a_young_database_that_was_cut_gives_what_its_pages_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let sound = dir.path().join("sound");
+    let store = open(&sound).unwrap();
+    for number in 0..SESSIONS {
+        add(&*store, &mut (store.next_session(), 0), number, 1);
+    }
+    store.close();
+    drop(store);
+    let whole = fs::read(sound.join(DB)).unwrap();
+    let conn = rusqlite::Connection::open(sound.join(DB)).unwrap();
+    let root = |name: &str| {
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+        conn.query_row(sql, [name], |row| row.get::<_, u32>(0)).unwrap() as usize
+    };
+    let least = root("entries").max(root("sessions"));
+    drop(conn);
+    assert!(least + 5 < whole.len() / 4096);
+    for pages in least..whole.len() / 4096 {
+        let folder = dir.path().join(format!("cut-{pages}"));
+        copy(&sound, &folder);
+        fs::write(folder.join(DB), &whole[..pages * 4096]).unwrap();
+        assert!(matches!(open(&folder), Err(StoreError::Damaged { .. })), "{pages}");
+        let report = salvage(&folder, false).unwrap().unwrap();
+        assert_eq!((report.taken["sessions"], report.taken["entries"]), (4, 8), "{pages}: {report:?}");
+        assert!(!report.lost.is_empty() && report.kept.join(DB).exists(), "{pages}: {report:?}");
+        assert_eq!(check(&folder, 5).unwrap().unwrap().problems, Vec::<String>::new());
+        let store = open(&folder).unwrap();
+        for number in 0..SESSIONS {
+            assert_eq!(texts(&*store, number).unwrap().unwrap(), [text(number, 1), text(number, 2)], "{pages}");
+        }
+        store.close();
+    }
+}
+
+#[test]
+fn what_cannot_be_repaired_is_told_without_recommending_the_repair() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("s");
+    made(&folder, 2, false);
+    let path = folder.join(DB);
+    let refused = |path: &Path| {
+        let error = salvage(path, false).unwrap_err();
+        let hint = error.hint().unwrap();
+        assert!(!hint.contains("store repair"), "{hint}");
+        (error.code(), error)
+    };
+    fs::write(&path, &fs::read(&path).unwrap()[..5000]).unwrap();
+    assert_eq!(refused(&folder).0, "CE415");
+    assert_eq!(fs::metadata(&path).unwrap().len(), 5000, "it is as it was");
+    for empty in [true, false] {
+        if empty {
+            fs::write(&path, "").unwrap();
+        } else {
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(refused(&folder).0, "CE416");
+        assert!(matches!(check(&folder, 5), Err(StoreError::Gone { .. })));
+    }
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert_eq!(refused(&file).0, "CE402");
+    assert!(matches!(check(&file, 5), Err(StoreError::Open { .. })));
+    assert!(matches!(open_existing(&file), Err(StoreError::Open { .. })));
 }

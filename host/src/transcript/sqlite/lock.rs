@@ -58,6 +58,16 @@ fn read_pid(file: &mut File) -> String {
     }
 }
 
+/// Whether there is a state folder; that something else is in its place is an error.
+pub(super) fn folder_is_there(folder: &Path) -> Result<bool, StoreError> {
+    match std::fs::metadata(folder) {
+        Ok(meta) if meta.is_dir() => Ok(true),
+        Ok(_) => Err(open_error(folder, &"it is not a folder")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(open_error(folder, &error)),
+    }
+}
+
 /// Creates the state folder with mode 0700, or takes group and others out of an existing one. A folder that everybody may
 /// write to (sticky, as `/tmp` is) is refused: it is no private place, and its mode is not ours to change.
 pub(super) fn prepare_folder(folder: &Path) -> Result<(), StoreError> {

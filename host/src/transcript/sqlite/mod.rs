@@ -14,6 +14,8 @@
 //! | [`reader`] | the pool and the queries |
 //! | [`evidence`] | what lies in the folder before SQLite is let near it |
 //! | [`check`] | whether the database is what was written |
+//! | [`named`] | whether the file is still the one of its name |
+//! | [`missing`] | what should be there and is not |
 //! | [`trouble`] | what is wrong with the store now |
 //! | [`salvage`], [`reading`] | what can be read of a damaged database, in a new one |
 //! | [`codec`] | an entry's body in its row |
@@ -31,6 +33,8 @@ mod engine;
 mod evidence;
 mod ids;
 mod lock;
+mod missing;
+mod named;
 mod purge;
 mod reader;
 mod reading;
@@ -76,7 +80,7 @@ pub fn open(state_dir: &Path) -> Result<Arc<dyn Store>, StoreError> {
 /// # Errors
 /// As [`open`].
 pub fn open_existing(state_dir: &Path) -> Result<Option<Arc<dyn Store>>, StoreError> {
-    match state_dir.is_dir() && evidence::look(&lock::database_path(state_dir))? == Found::File {
+    match lock::folder_is_there(state_dir)? && evidence::look(&lock::database_path(state_dir))? == Found::File {
         true => open(state_dir).map(Some),
         false => Ok(None),
     }
@@ -100,7 +104,7 @@ pub struct CheckReport {
 ///
 /// As [`open`], but for damage, which is reported.
 pub fn check(state_dir: &Path, most: usize) -> Result<Option<CheckReport>, StoreError> {
-    if !state_dir.is_dir() {
+    if !lock::folder_is_there(state_dir)? {
         return Ok(None);
     }
     let _lock = lock::FolderLock::take(state_dir)?;
@@ -135,6 +139,7 @@ struct SqliteStore {
     gate: Arc<checkpoint::Gate>,
     counters: Arc<writer::Counters>,
     trouble: Arc<trouble::Trouble>,
+    named: Arc<named::Named>,
     beside: Arc<check::Beside>,
     checking: Mutex<()>,
     running: Mutex<Option<Running>>,
@@ -166,12 +171,14 @@ impl SqliteStore {
         }
         StoreError::at("store.open.marked")?;
 
+        let named = Arc::new(named::Named::new(&path)?);
         let (jobs, queue) = sync_channel(QUEUE);
         let gate = Arc::new(checkpoint::Gate::default());
         let counters = Arc::new(writer::Counters::default());
         let trouble = Arc::new(trouble::Trouble::default());
         let writer = writer::Writer {
             trouble: Arc::clone(&trouble),
+            named: Arc::clone(&named),
             conn,
             jobs: queue,
             gate: Arc::clone(&gate),
@@ -179,14 +186,26 @@ impl SqliteStore {
             counters: Arc::clone(&counters),
         };
         let writer = thread("store-writer", &path, move || writer.run())?;
-        let (shared, log_of) = (Arc::clone(&gate), path.clone());
-        let checkpointer = thread("store-checkpoint", &path, move || checkpoint::run(&shared, &log_of))?;
+        let (shared, log_of, still) = (Arc::clone(&gate), path.clone(), Arc::clone(&named));
+        let checkpointer = thread("store-checkpoint", &path, move || checkpoint::run(&shared, &log_of, &still))?;
         let beside = Arc::new(check::Beside::default());
         let (shared, found, of) = (Arc::clone(&beside), Arc::clone(&trouble), path.clone());
         let checking = thread("store-check", &path, move || shared.run(&of, &found))?;
         let running = Mutex::new(Some(Running { checkpointer, beside: checking, writer, _lock: lock }));
         let readers = reader::Readers::new(path.clone(), Arc::clone(&trouble));
-        Ok(SqliteStore { readers, path, jobs, ids, gate, counters, trouble, beside, checking: Mutex::new(()), running })
+        Ok(SqliteStore {
+            readers,
+            path,
+            jobs,
+            ids,
+            gate,
+            counters,
+            trouble,
+            named,
+            beside,
+            checking: Mutex::new(()),
+            running,
+        })
     }
 }
 
@@ -388,7 +407,7 @@ impl Store for SqliteStore {
     }
 
     fn health(&self) -> Option<StoreError> {
-        self.trouble.health()
+        self.trouble.health().or_else(|| self.named.check().err())
     }
 
     fn take_failed(&self, session: SessionRow) -> Option<StoreError> {
@@ -400,6 +419,7 @@ impl Store for SqliteStore {
         let Ok(_alone) = self.checking.try_lock() else {
             return Err(StoreError::Busy("a check of it runs already".into()));
         };
+        self.named.check()?;
         // A connection of its own: the pool is for turns.
         let conn = schema::open_reader(&self.path).map_err(backend)?;
         check::whole(&conn, most)
@@ -416,11 +436,18 @@ impl Store for SqliteStore {
         let _ = running.checkpointer.join();
         let _ = running.beside.join();
         // Before the log goes, and after: in between it may be gone or not.
-        let marked = Mark::Closing.write(&self.path);
+        let lost = self.named.check();
+        if let Err(error) = &lost {
+            tracing::error!(%error, "the store is closed without its file; what was acknowledged goes with it");
+        }
+        // What lies in its place now is not what was closed.
+        let marked = if lost.is_ok() { Mark::Closing.write(&self.path) } else { Ok(()) };
         let _ = self.jobs.send(Job::Close);
         let _ = running.writer.join();
         failpoint::pass("store.close.after");
-        if let Err(error) = marked.and_then(|()| Mark::Closed.write(&self.path)) {
+        if lost.is_ok()
+            && let Err(error) = marked.and_then(|()| Mark::Closed.write(&self.path))
+        {
             tracing::warn!(%error, "the mark of the store could not be written");
         }
     }

@@ -33,6 +33,29 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// Whether each column of a row holds what it is for.
+    pub(super) fn readable(&self, row: &[Value]) -> Result<(), String> {
+        let whole = |column: &Column, value: &Value| match (column.kind, value) {
+            // Only what is written as JSON is read as such.
+            (Kind::Text, Value::Text(text)) if matches!((self.name, column.name), ("turns", "detail")) => {
+                serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+            }
+            (Kind::Number, Value::Integer(_)) | (Kind::Text, Value::Text(_)) | (Kind::Bytes, Value::Blob(_)) => true,
+            (kind, _) => kind == Kind::Any,
+        };
+        match self.columns.iter().zip(row).find(|(column, value)| !whole(column, value)) {
+            None => Ok(()),
+            Some((column, _)) => {
+                let first = match row.first() {
+                    Some(Value::Integer(number)) => number.to_string(),
+                    Some(Value::Text(text)) => text.clone(),
+                    _ => "?".into(),
+                };
+                Err(format!("a row of {} ({first}) has no readable {}", self.name, column.name))
+            }
+        }
+    }
+
     /// All of its columns are there.
     pub(super) fn is_whole(&self, conn: &Connection) -> bool {
         columns_of(conn, self.name)

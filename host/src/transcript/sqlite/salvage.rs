@@ -9,10 +9,10 @@
 //! Nothing is written to the damaged files. A row is taken when its sum is right, or when it is older than sums. Where a branch
 //! lost a part, what is behind it stays, as a branch that begins there. A session whose row is lost gets a name of its own.
 
-use super::evidence::{self, Mark, beside};
+use super::evidence::{self, Found, Mark, beside};
 use super::{backend, check, codec, lock, reading, schema};
 use crate::transcript::{SessionRow, StoreError};
-use reading::{Column, Table};
+use reading::Table;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use serde::Serialize;
@@ -60,10 +60,18 @@ impl Salvaged {
 /// [`StoreError::Locked`] while a gateway runs; or that a file could not be copied or written: everything is as it was then.
 pub fn salvage(state_dir: &Path, dry_run: bool) -> Result<Option<Salvaged>, StoreError> {
     let database = lock::database_path(state_dir);
-    if !state_dir.is_dir() || !database.exists() {
+    if !lock::folder_is_there(state_dir)? {
         return Ok(None);
     }
     let _lock = lock::FolderLock::take(state_dir)?;
+    // SQLite reads a log as far as it is sound, and says nothing of the rest.
+    let told = match evidence::look(&database) {
+        Ok(Found::Nothing) => return Ok(None),
+        Ok(Found::File) => None,
+        Err(StoreError::Damaged { reason }) => Some(reason),
+        // There is nothing to take anything from.
+        Err(other) => return Err(other),
+    };
     let failed = |error: std::io::Error| lock::open_error(&database, &error);
     let work = tempfile::Builder::new().prefix("transcript.repair-").tempdir_in(state_dir).map_err(failed)?;
     let copy = work.path().join("damaged.db");
@@ -75,11 +83,16 @@ pub fn salvage(state_dir: &Path, dry_run: bool) -> Result<Option<Salvaged>, Stor
     }
     let new = work.path().join("transcript.db");
     let mut report = Salvaged { database: database.clone(), dry_run, ..Salvaged::default() };
-    // SQLite reads a log as far as it is sound, and says nothing of the rest.
-    if let Err(StoreError::Damaged { reason }) = evidence::look(&database) {
-        report.lose(reason);
+    told.into_iter().for_each(|reason| report.lose(reason));
+    take_over(&copy, &new, work.path(), &mut report).map_err(|error| match error {
+        StoreError::Damaged { reason } => StoreError::Unreadable { reason },
+        other => other,
+    })?;
+    // An empty store in its place would be no repair.
+    if report.taken.values().all(|rows| *rows == 0) {
+        let reason = report.lost.first().cloned().unwrap_or_else(|| "it holds nothing".into());
+        return Err(StoreError::Unreadable { reason });
     }
-    take_over(&copy, &new, work.path(), &mut report)?;
     if !dry_run {
         report.kept = exchange(&database, &new)?;
     }
@@ -116,8 +129,10 @@ fn take_over(copy: &Path, new: &Path, work: &Path, report: &mut Salvaged) -> Res
 
 /// Opens the copy. One whose first page cannot be read is given that of a new database, which has its tables at the same places.
 fn open_damaged(copy: &Path, work: &Path, report: &mut Salvaged) -> Result<Connection, StoreError> {
-    let readable = |copy: &Path| -> Result<Connection, StoreError> {
+    let readable = |copy: &Path, lenient: bool| -> Result<Connection, StoreError> {
         let conn = Connection::open(copy).map_err(backend)?;
+        // A table of which no page is left, or a file that is too short, does not hide the others then.
+        conn.pragma_update(None, "writable_schema", lenient).map_err(backend)?;
         conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).map_err(backend)?;
         let format: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(backend)?;
         // A name that changed hides a column: without its sums a damaged row would pass for a sound one.
@@ -126,10 +141,14 @@ fn open_damaged(copy: &Path, work: &Path, report: &mut Salvaged) -> Result<Conne
             None => Ok(conn),
         }
     };
-    let error = match readable(copy) {
+    let error = match readable(copy, false) {
         Ok(conn) => return Ok(conn),
         Err(error) => error,
     };
+    if let Ok(conn) = readable(copy, true) {
+        report.lose(format!("the database is not whole ({error}); each table is read as far as it is there"));
+        return Ok(conn);
+    }
     report.lose(format!("the beginning of the database cannot be read ({error}); that of a new one stands in for it"));
     let model = work.join("model.db");
     let failed = |error: std::io::Error| lock::open_error(copy, &error);
@@ -147,7 +166,7 @@ fn open_damaged(copy: &Path, work: &Path, report: &mut Salvaged) -> Result<Conne
     bytes.resize(pages * PAGE, 0);
     let whole = bytes.clone();
     // First the header alone: the tables may have grown at other places than those of a new database.
-    for pages_of_model in [&[][..], &numbers[..]] {
+    for (pages_of_model, lenient) in [(&[][..], false), (&numbers[..], false), (&[][..], true), (&numbers[..], true)] {
         bytes.clone_from(&whole);
         for number in pages_of_model {
             let range = (number - 1) * PAGE..number * PAGE;
@@ -162,11 +181,11 @@ fn open_damaged(copy: &Path, work: &Path, report: &mut Salvaged) -> Result<Conne
             to.copy_within(24..28, 92);
         }
         std::fs::write(copy, &bytes).map_err(failed)?;
-        if let Ok(conn) = readable(copy) {
+        if let Ok(conn) = readable(copy, lenient) {
             return Ok(conn);
         }
     }
-    Err(StoreError::Damaged { reason: format!("nothing of it can be read: {error}") })
+    Err(StoreError::Unreadable { reason: error.to_string() })
 }
 
 /// Reads a table of the damaged database into the new one; gives the numbers of its rows.
@@ -202,19 +221,11 @@ fn read_table(
 
 /// Whether a row is what was written; its sum is made anew, since rows from before sums get one here.
 fn judge(table: &Table, row: &mut [Value]) -> Result<(), String> {
-    let whole = |column: &Column, value: &Value| match column.kind {
-        reading::Kind::Number => matches!(value, Value::Integer(_)),
-        reading::Kind::Text => matches!(value, Value::Text(_)),
-        reading::Kind::Bytes => matches!(value, Value::Blob(_)),
-        reading::Kind::Any => true,
-    };
     let number = |at: usize| match row.get(at) {
         Some(Value::Integer(number)) => *number,
         _ => 0,
     };
-    if let Some((column, _)) = table.columns.iter().zip(row.iter()).find(|(column, value)| !whole(column, value)) {
-        return Err(format!("a row of {} ({}) has no readable {}", table.name, number(0), column.name));
-    }
+    table.readable(row)?;
     if table.name != "entries" {
         return Ok(());
     }

@@ -10,6 +10,7 @@
 
 use super::checkpoint::Gate;
 use super::ids::Ids;
+use super::named::Named;
 use super::trouble::Trouble;
 use super::{apply, backend, engine, purge};
 use crate::observe::failpoint;
@@ -56,6 +57,7 @@ pub(super) struct Counters {
 /// The writer's state; lives on its thread.
 pub(super) struct Writer {
     pub(super) trouble: Arc<Trouble>,
+    pub(super) named: Arc<Named>,
     pub(super) conn: Connection,
     pub(super) jobs: Receiver<Job>,
     pub(super) gate: Arc<Gate>,
@@ -207,6 +209,8 @@ impl Writer {
     fn transaction(&mut self, batch: &[(Submission, Reply)]) -> Result<Vec<Result<(), StoreError>>, StoreError> {
         let conn = &self.conn;
         let run = |sql: &str| conn.prepare_cached(sql).and_then(|mut s| s.execute([])).map_err(backend);
+        // Before: a log of one database must not grow with what was meant for another.
+        self.named.check()?;
         StoreError::at("store.begin.before")?;
         run("BEGIN IMMEDIATE")?;
         StoreError::at("store.begin.after")?;
@@ -232,7 +236,10 @@ impl Writer {
         StoreError::at("store.commit.before")?;
         run("COMMIT")?;
         failpoint::pass("store.commit.after");
+        // And after: what went into a file that nobody will find again is not durable.
+        let named = self.named.check();
         self.ids.extended(extended);
+        named?;
         self.trouble.committed(None);
         self.counters.commits.fetch_add(1, Ordering::Relaxed);
         Ok(results)
