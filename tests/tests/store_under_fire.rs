@@ -278,10 +278,25 @@ fn a_database_that_is_gone_is_not_made_anew() {
     assert!(!path.exists());
     let list = setup.cli(&["sessions", "list"]);
     assert!(list.stderr.contains("CE416"), "{list:?}");
+    for command in [&["store", "check"][..], &["store", "repair"]] {
+        let told = setup.cli(command);
+        assert!(told.code == Some(1) && told.stderr.contains("CE416"), "{told:?}");
+    }
     std::fs::rename(&aside, &path).unwrap();
     let gateway = setup.start();
     assert_eq!(gateway.client().get("/api/sessions/one").status, 200);
     assert!(gateway.stop().success());
+}
+
+#[test]
+fn a_state_folder_that_is_a_file_is_told_by_everybody() {
+    let setup = Setup::new();
+    std::fs::write(setup.state(), "x").unwrap();
+    for command in [&["store", "check"][..], &["store", "repair"], &["sessions", "list"], &["doctor"]] {
+        let told = setup.cli(command);
+        let said = format!("{}{}", told.stdout, told.stderr);
+        assert!(told.code == Some(1) && said.contains("CE402"), "{command:?}: {told:?}");
+    }
 }
 
 #[test]
@@ -309,7 +324,7 @@ fn a_database_that_is_taken_away_under_a_gateway_gets_no_turn_that_is_told_as_ke
         std::fs::remove_file(setup.state().join(format!("{DB}{suffix}"))).unwrap();
     }
     refuses("deleted");
-    drop(gateway.stop());
+    let _ = gateway.stop();
 }
 
 #[test]

@@ -325,7 +325,9 @@ async fn ask_store(context: &Context, findings: &mut Vec<Finding>) -> Value {
             json!({"state_dir": folder, "open_in": "gateway", "bytes": store.get("bytes"), "problems": problems})
         }
         Err(error) => {
-            findings.push(Finding::of(Level::Failed, "store", error.report()));
+            // The gateway's own code says more than that it refused.
+            let (code, report) = error.shown();
+            findings.push(Finding { code: Some(code), ..Finding::of(Level::Failed, "store", report) });
             json!({"state_dir": folder, "open_in": "gateway"})
         }
     }

@@ -192,7 +192,7 @@ impl SqliteStore {
         let (shared, found, of) = (Arc::clone(&beside), Arc::clone(&trouble), path.clone());
         let checking = thread("store-check", &path, move || shared.run(&of, &found))?;
         let running = Mutex::new(Some(Running { checkpointer, beside: checking, writer, _lock: lock }));
-        let readers = reader::Readers::new(path.clone(), Arc::clone(&trouble));
+        let readers = reader::Readers::new(path.clone(), Arc::clone(&trouble), Arc::clone(&named));
         Ok(SqliteStore {
             readers,
             path,

@@ -1,6 +1,7 @@
 //! Reads: a small pool of read-only connections and the queries that run on them.
 
 use super::apply::state_code;
+use super::named::Named;
 use super::trouble::Trouble;
 use super::{backend, codec, schema};
 use crate::transcript::{
@@ -31,6 +32,7 @@ pub(super) struct Readers {
     state: Mutex<State>,
     freed: Condvar,
     trouble: Arc<Trouble>,
+    named: Arc<Named>,
 }
 
 /// A connection on loan; goes back when dropped.
@@ -52,8 +54,8 @@ impl Drop for Loan<'_> {
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf, trouble: Arc<Trouble>) -> Readers {
-        Readers { path, state: Mutex::new(State::default()), freed: Condvar::new(), trouble }
+    pub(super) fn new(path: PathBuf, trouble: Arc<Trouble>, named: Arc<Named>) -> Readers {
+        Readers { path, state: Mutex::new(State::default()), freed: Condvar::new(), trouble, named }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -92,6 +94,8 @@ impl Readers {
         drop(state);
         // From here on the loan gives the place back, also when the connection cannot be opened.
         let mut loan = Loan { readers: self, conn: None };
+        // Opened by its name, which must not stand for another database.
+        self.named.check()?;
         loan.conn = Some(schema::open_reader(&self.path).map_err(backend)?);
         Ok(loan)
     }
