@@ -76,7 +76,12 @@ impl Gateway {
     /// Sends a signal by name, `TERM`, `KILL`, `STOP`.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill");
+        let sent = std::process::Command::new("kill").args([&format!("-{name}"), &pid]).status().expect("kill");
+        // Of one that is gone it fails; of a living one a signal that was not sent must not look like one that was lost.
+        assert!(
+            sent.success() || !std::path::Path::new(&format!("/proc/{pid}")).exists(),
+            "kill -{name} {pid}: {sent:?}"
+        );
     }
 
     /// SIGTERM, then waits at most a minute.

@@ -115,7 +115,7 @@ fn a_library_that_ends_the_gateway_while_it_registers_is_out() {
 #[test]
 fn signals_from_outside_accuse_nobody() {
     for (name, signal) in
-        [("SEGV", libc::SIGSEGV), ("ABRT", libc::SIGABRT), ("BUS", libc::SIGBUS), ("HUP", libc::SIGHUP)]
+        [("SEGV", libc::SIGSEGV), ("ABRT", libc::SIGABRT), ("BUS", libc::SIGBUS), ("QUIT", libc::SIGQUIT)]
     {
         let setup = crasher();
         let gateway = setup.start();
@@ -125,6 +125,27 @@ fn signals_from_outside_accuse_nobody() {
         waiting.join().unwrap();
         acquitted(&setup, name, "outside");
     }
+}
+
+#[test]
+fn the_end_of_a_terminal_is_an_order_to_stop_except_where_it_is_ignored() {
+    let setup = crasher();
+    let mut gateway = setup.start();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 != 0);
+    let waiting = in_flight(&setup, &gateway);
+    gateway.signal("HUP");
+    // The test itself may have been started with `nohup`.
+    if ignored {
+        waiting.join().unwrap();
+        assert!(gateway.is_alive());
+        gateway.signal("TERM");
+    } else {
+        waiting.join().unwrap();
+    }
+    assert!(gateway.wait().success());
+    acquitted(&setup, "HUP", "well");
 }
 
 /// Sends a message whose hook takes a while, and waits until the ledger says that it runs.
@@ -342,6 +363,8 @@ fn a_worker_brings_a_crashed_engine_back_and_nothing_is_forgotten() {
     let (gateway, end, row) = judged(&apart);
     assert_eq!(end["verdict"], "crashed");
     assert_eq!((&row["state"], &row["crash"]["verdict"]), (&json!("ready"), &json!("crashed")), "{row:#}");
+    let warnings = row["warnings"].to_string();
+    assert!(warnings.contains("a worker serves it") && !warnings.contains("isolation ="), "{warnings}");
     let answer = gateway.client().say("s", "And now?");
     assert_eq!((answer.engine(), answer.degraded()), (Some("crasher"), None), "{answer:?}");
     assert!(gateway.stop().success());
@@ -356,12 +379,24 @@ fn a_worker_brings_a_crashed_engine_back_and_nothing_is_forgotten() {
     assert!(gateway.stop().success());
 }
 
+/// The sum that a ledger has of its first words, the boot id and the names of places.
+fn head_sum(bytes: &[u8]) -> u64 {
+    let sum = |words: &[u64]| {
+        let step = |sum: u64, word: &u64| (sum ^ word).rotate_left(29).wrapping_mul(0x2545_f491_4f6c_dd1d);
+        words.iter().fold(0x9e37_79b9_7f4a_7c15, step)
+    };
+    let part = |from: usize, to: usize| sum(&(from..to).map(|at| word(bytes, at * 8)).collect::<Vec<_>>());
+    sum(&[part(0, 4), part(8, 16), part(64, 64 + 64 * 4)])
+}
+
 #[test]
 fn a_reboot_accuses_nobody() {
     let setup = crasher();
     ends(setup.start(), "segv");
     let mut bytes = ledger(&setup);
     bytes[BOOT..BOOT + 4].copy_from_slice(b"0000");
+    let sum = head_sum(&bytes).to_ne_bytes();
+    bytes[30 * 8..31 * 8].copy_from_slice(&sum);
     std::fs::write(setup.state().join("crash-ledger"), bytes).unwrap();
     acquitted(&setup, "reboot", "reboot");
 }
@@ -477,6 +512,39 @@ fn a_memory_provider_is_judged_like_an_engine() {
     assert_eq!(gateway.client().say("s", "Hello.").status, 200);
     assert!(gateway.stop().success());
     assert_eq!(setup.cli(&["plugins", "release", "chaos"]).code, Some(0));
+}
+
+#[test]
+fn a_damaged_ledger_is_told_and_lets_nobody_into_the_gateway_this_time() {
+    let setup = crasher();
+    ends(setup.start(), "segv");
+    let mut bytes = ledger(&setup);
+    // The word that says that there is a cause.
+    bytes[16 * 8] ^= 1;
+    std::fs::write(setup.state().join("crash-ledger"), bytes).unwrap();
+    let doctor = setup.cli(&["doctor"]);
+    let told = |said: &str| said.contains("crash-ledger cannot be understood: its cause is damaged");
+    assert!(told(&doctor.stdout) && !doctor.stdout.contains("all is well"), "{doctor:?}");
+    let (gateway, end, row) = judged(&setup);
+    assert!(told(&gateway.stderr()), "{}", gateway.stderr());
+    assert_eq!(end["verdict"], "unknown", "{end}");
+    assert_eq!(row["library"]["placement"]["isolation"], "process", "{row:#}");
+    assert!(told(&setup.cli(&["doctor"]).stdout));
+    assert_eq!(gateway.client().say("s", "Hello.").engine(), Some("crasher"));
+    // What ended the gateway before ends a worker now.
+    let answer = gateway.client().say("s", "do segv");
+    assert_eq!((answer.engine(), answer.degraded()), (Some("legacy"), Some("engine-crashed")), "{answer:?}");
+    let (status, said) = gateway.stop_and_hear();
+    assert!(status.success() && !said.contains("failed in dispose"), "{said}");
+    let (gateway, _, row) = judged(&setup);
+    assert_eq!(row["library"]["placement"]["isolation"], "in-process", "{row:#}");
+    assert!(gateway.stop().success());
+    // One that cannot even be opened.
+    let path = setup.state().join("crash-ledger");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    let doctor = setup.cli(&["doctor"]);
+    assert!(doctor.stdout.contains("crash-ledger cannot be understood: "), "{doctor:?}");
 }
 
 #[test]

@@ -250,7 +250,8 @@ fn a_worker_that_dies_in_a_call_costs_its_engine_and_nothing_else() {
     assert_eq!(shown["worker"]["alive"], false, "{shown:#}");
     let next = gateway.client().say("one", "and again");
     assert_eq!((next.status, next.engine(), next.degraded()), (200, Some("legacy"), Some("engine-crashed")));
-    assert!(gateway.stop().success());
+    let (status, said) = gateway.stop_and_hear();
+    assert!(status.success() && !said.contains("failed in dispose"), "{said}");
 }
 
 #[test]
@@ -265,7 +266,10 @@ fn a_worker_that_dies_between_calls_is_out_before_the_next_one() {
         (shown["state"] == "quarantined").then_some(shown)
     });
     assert_eq!(shown["code"], "engine-crashed", "{shown:#}");
-    assert!(shown["reason"].as_str().unwrap().contains("between calls"), "{shown:#}");
+    let reason = "its worker was killed by SIGKILL between calls (perhaps out of memory or by hand)";
+    assert_eq!((&shown["reason"], &shown["quarantine"]["at"]), (&json!(reason), &json!("between calls")), "{shown:#}");
+    let hooks = shown["hooks"].as_object().unwrap();
+    assert!(hooks.values().all(|hook| hook["failures"] == 0), "{shown:#}");
     let answer = gateway.client().say("one", "and again");
     assert_eq!((answer.engine(), answer.degraded()), (Some("legacy"), Some("engine-crashed")));
 }
@@ -285,6 +289,10 @@ fn a_hook_that_does_not_come_back_costs_its_worker_and_no_thread() {
         (shown["abandonedLive"] == 0).then_some(shown)
     });
     assert_eq!((&shown["abandoned"], &shown["code"]), (&json!(1), &json!("deadline")), "{shown:#}");
+    let reason = shown["reason"].as_str().unwrap();
+    assert!(reason.ends_with("and its worker is ended"), "{reason}");
+    let doctor = setup.cli(&["doctor"]).stdout;
+    assert!(!doctor.contains("did not come back, and"), "{doctor}");
 }
 
 #[test]

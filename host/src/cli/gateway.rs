@@ -25,6 +25,11 @@ pub(super) async fn run(context: &Context) -> Result<Verdict, CliError> {
     let mut signals = Signals {
         terminate: signal(SignalKind::terminate()).map_err(on_signal)?,
         interrupt: signal(SignalKind::interrupt()).map_err(on_signal)?,
+        // Who started it with `nohup` wants it to outlive the terminal.
+        hangup: match crate::ledger::is_ignored(SignalKind::hangup().as_raw_value()) {
+            true => None,
+            false => Some(signal(SignalKind::hangup()).map_err(on_signal)?),
+        },
     };
     // The state folder comes first: that another gateway holds it explains more than that its address is taken.
     let gateway = Gateway::start(config.clone()).await.map_err(|error| CliError::of(&error))?;
@@ -82,11 +87,19 @@ async fn serve(context: &Context, gateway: &Arc<Gateway>, signals: &mut Signals)
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Signals {
     async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => drop(hangup.recv().await),
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
+            () = hangup => {}
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }

@@ -14,7 +14,7 @@ pub fn fresh() -> Vec<u8> {
 
 /// What a ledger says, in words; `None` when it is none.
 pub fn told(bytes: &[u8]) -> Option<String> {
-    Old::read(bytes).map(|old| format!("{old:?}"))
+    Old::read(bytes).ok().map(|old| format!("{old:?}"))
 }
 
 /// The ids of what is held.

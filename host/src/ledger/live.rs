@@ -6,7 +6,7 @@
 //! handlers compare the process as well.
 #![allow(unsafe_code, reason = "maps the file, and installs handlers of signals and exits")]
 
-use super::format::{self, Sort, ended, kind, row, word};
+use super::format::{self, Sort, cause, ended, kind, row, word};
 use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -17,6 +17,7 @@ mod context;
 mod signals;
 
 pub(super) use signals::install;
+pub use signals::is_ignored;
 
 /// The map; null while there is none.
 static MAP: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
@@ -143,7 +144,7 @@ fn own_page() -> std::io::Result<*mut AtomicU32> {
 /// The process was told to stop: whoever ends it now had lost patience.
 pub(super) fn stopping() {
     if let Some(map) = Map::mine() {
-        map.word(word::STOPPING).store(1, Ordering::Release);
+        map.word(word::STOPPING).store(format::STOPPING, Ordering::Release);
     }
 }
 
@@ -167,9 +168,13 @@ pub(super) fn subject(sort: Sort, id: &str, plugin: &str) -> Option<u16> {
         return None;
     }
     let from = format::SUBJECTS_AT + at * format::SUBJECT_BYTES;
+    let mut texts = [0; format::SUBJECT_BYTES - 16];
+    for (at, text) in [(0, format::kept(id)), (format::ID_BYTES + 8, format::kept(plugin))] {
+        texts[at..at + text.len()].copy_from_slice(text.as_bytes());
+    }
     map.at(from).store(sort.number(), Ordering::Relaxed);
-    map.put(from + 16, format::kept(id).as_bytes());
-    map.put(from + 16 + format::ID_BYTES + 8, format::kept(plugin).as_bytes());
+    map.at(from + 8).store(format::subject_sum(sort.number(), &texts), Ordering::Relaxed);
+    map.put(from + 16, &texts);
     map.word(word::SUBJECTS).store(at as u64 + 1, Ordering::Release);
     u16::try_from(at).ok()
 }
@@ -182,7 +187,7 @@ pub(super) fn range(from: u64, to: u64, subject: u16) {
     let Ok(at) = used.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) else { return };
     let place = format::RANGES_AT + at as usize * format::RANGE_BYTES;
     map.at(place).store(from, Ordering::Relaxed);
-    map.at(place + 16).store(u64::from(subject), Ordering::Relaxed);
+    map.at(place + 16).store(format::twice(u32::from(subject)), Ordering::Relaxed);
     // A range without an end holds nothing, so it counts from here on.
     map.at(place + 8).store(to, Ordering::Release);
 }
@@ -312,10 +317,10 @@ fn record(map: Map, found: &Found) {
         return;
     }
     let state = map.word(word::CAUSE);
-    if state.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+    if state.compare_exchange(cause::NONE, cause::BEGUN, Ordering::AcqRel, Ordering::Relaxed).is_err() {
         // Another thread is about to end the process: its words must be whole before this one does.
         for _ in 0..1_000_000 {
-            if state.load(Ordering::Acquire) == 2 {
+            if state.load(Ordering::Acquire) == cause::WHOLE {
                 break;
             }
             std::hint::spin_loop();
@@ -335,7 +340,9 @@ fn record(map: Map, found: &Found) {
     put(word::RANGE, range);
     put(word::CALLER, caller);
     put(word::WHEN_MS, context::now_ms());
-    state.store(2, Ordering::Release);
+    let words = format::CAUSE_WORDS.map(|number| map.word(number).load(Ordering::Relaxed));
+    put(word::CAUSE_SUM, format::sum(words));
+    state.store(cause::WHOLE, Ordering::Release);
 }
 
 /// An exit that runs handlers begins, on the thread that asked for it.

@@ -32,7 +32,7 @@ mod table;
 mod verdict;
 
 pub use format::Sort;
-pub use live::{Running, Serving, serving};
+pub use live::{Running, Serving, is_ignored, serving};
 pub use table::{Crash, Held};
 pub use verdict::Verdict;
 
@@ -123,6 +123,7 @@ impl Ledger {
 pub struct Verdicts {
     crashes: Vec<Crash>,
     previous: Option<Previous>,
+    damaged: Option<String>,
 }
 
 /// How the last process ended.
@@ -132,6 +133,9 @@ pub struct Previous {
     pub verdict: Verdict,
     /// What ended it, where that was recorded.
     pub cause: Option<String>,
+    /// What of its ledger, or of the verdicts before it, cannot be read or understood.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<String>,
 }
 
 impl Verdicts {
@@ -149,9 +153,20 @@ impl Verdicts {
         all().find(|crash| crash.verdict == Held::Crashed).or_else(|| all().next())
     }
 
-    /// Plugins that are served from workers this time, whatever their entries say.
-    pub fn to_workers(&self) -> impl Iterator<Item = &str> {
-        self.crashes.iter().filter(|crash| crash.worker).map(|crash| crash.plugin.as_str())
+    /// Why a plugin is served from a worker this time, whatever its entry says; `None` where it says so alone.
+    pub fn to_worker(&self, plugin: &str) -> Option<&'static str> {
+        let own = || self.crashes.iter().any(|crash| crash.worker && crash.plugin == format::kept(plugin));
+        if self.damaged.is_some() {
+            // Who ended that process can no longer be told, so nobody is let in without a look.
+            Some("what the last gateway process left of its engines is damaged")
+        } else {
+            own().then_some("the last gateway process ended while it was called")
+        }
+    }
+
+    /// What of the ledger or of the verdicts cannot be read or understood.
+    pub fn damaged(&self) -> Option<&str> {
+        self.damaged.as_deref()
     }
 
     /// How the last process ended, where its ledger was there.
@@ -171,9 +186,16 @@ pub fn begin(folder: &Path, hooks: &[&str], loads: bool) -> (Verdicts, Option<Le
         let kept = path.with_extension("json.damaged");
         let _ = std::fs::rename(&path, &kept);
         tracing::warn!("{trouble}: what was held against engines is forgotten; kept as {}", kept.display());
+        table.damaged = Some(trouble);
     }
     let judged = judge(folder, &boot, &mut table);
-    let verdicts = Verdicts { crashes: table.crashes.clone(), previous: judged.previous };
+    let verdicts = verdicts(&table, judged.previous);
+    if let Some(damage) = verdicts.damaged() {
+        tracing::warn!(
+            "{damage}: whether an engine ended the last gateway process cannot be told; this time all engines that are \
+             loaded from libraries are served from workers"
+        );
+    }
     let taken = loads && table.workers_taken();
     if (judged.changed || taken)
         && let Err(error) = table.write(folder)
@@ -194,9 +216,20 @@ pub fn begin(folder: &Path, hooks: &[&str], loads: bool) -> (Verdicts, Option<Le
 /// The same without changing anything: for whoever only wants to know. While another process holds the state folder, its
 /// ledger is not the last one's.
 pub fn look(folder: &Path) -> Verdicts {
-    let (mut table, _) = Table::read(folder);
+    let (mut table, trouble) = Table::read(folder);
+    table.damaged = trouble.or(table.damaged);
     let previous = if is_held(folder) { None } else { judge(folder, &boot_id(), &mut table).previous };
-    Verdicts { crashes: table.crashes, previous }
+    verdicts(&table, previous)
+}
+
+fn verdicts(table: &Table, previous: Option<Previous>) -> Verdicts {
+    let damaged = table.damaged.clone();
+    let unknown = || Previous { verdict: Verdict::Unknown, cause: None, damaged: None };
+    let previous = match &damaged {
+        None => previous,
+        Some(_) => Some(Previous { damaged: damaged.clone(), ..previous.unwrap_or_else(unknown) }),
+    };
+    Verdicts { crashes: table.crashes.clone(), previous, damaged }
 }
 
 /// The check is off: an old ledger means nothing later. Verdicts stay for when it is on again.
@@ -232,10 +265,19 @@ struct Judged {
 
 fn judge(folder: &Path, boot: &str, table: &mut Table) -> Judged {
     let nothing = Judged { previous: None, changed: false };
-    let Ok(bytes) = std::fs::read(folder.join(LEDGER)) else { return nothing };
-    let Some(old) = Old::read(&bytes) else {
-        tracing::debug!("the crash ledger in {} is none of this format; it is made new", folder.display());
-        return nothing;
+    let path = folder.join(LEDGER);
+    let read = match std::fs::read(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return nothing,
+        Err(error) => Err(error.to_string()),
+        Ok(bytes) => Old::read(&bytes).map_err(str::to_owned),
+    };
+    let old = match read {
+        Ok(old) => old,
+        // Not known to be a good end, and perhaps a crash: treated as one that nothing explains.
+        Err(why) => {
+            table.damaged = Some(format!("the crash ledger {} cannot be understood: {why}", path.display()));
+            return Judged { previous: None, changed: true };
+        }
     };
     if table.has_judged(&old) {
         return nothing;
@@ -245,7 +287,7 @@ fn judge(folder: &Path, boot: &str, table: &mut Table) -> Judged {
     if changed {
         table.judged(&old);
     }
-    Judged { previous: Some(Previous { verdict: judgement.verdict, cause: judgement.cause }), changed }
+    Judged { previous: Some(Previous { verdict: judgement.verdict, cause: judgement.cause, damaged: None }), changed }
 }
 
 /// Makes a blank ledger, whole from its first moment, and maps it. `None` when another part of this process keeps one.

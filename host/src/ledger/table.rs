@@ -79,6 +79,15 @@ impl Crash {
         }
     }
 
+    /// The same for one that workers serve already.
+    pub fn hint_apart(&self) -> String {
+        format!(
+            "a worker serves it, where it can do the gateway no harm; once its library is mended, \
+             `engineroom plugins release {}` takes this away",
+            self.id
+        )
+    }
+
     /// What an operator can do.
     pub fn hint(&self) -> String {
         match self.verdict {
@@ -111,6 +120,9 @@ pub(super) struct Table {
     /// The ledger that was judged last, so that it is never judged twice.
     judged: Option<Judged>,
     pub(super) crashes: Vec<Crash>,
+    /// What could not be understood of the last ledger; the next start that may load engines serves all of them from workers.
+    #[serde(default)]
+    pub(super) damaged: Option<String>,
 }
 
 impl Table {
@@ -204,7 +216,7 @@ impl Table {
 
     /// A start that may load engines serves the unexplained from workers, this once.
     pub(super) fn workers_taken(&mut self) -> bool {
-        let due = self.crashes.iter().any(|crash| crash.worker);
+        let due = self.damaged.take().is_some() | self.crashes.iter().any(|crash| crash.worker);
         self.crashes.iter_mut().for_each(|crash| crash.worker = false);
         due
     }

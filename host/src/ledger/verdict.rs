@@ -178,6 +178,13 @@ fn signal_name(number: i64) -> String {
         (libc::SIGINT, "SIGINT"),
         (libc::SIGQUIT, "SIGQUIT"),
         (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGUSR1, "SIGUSR1"),
+        (libc::SIGUSR2, "SIGUSR2"),
+        (libc::SIGALRM, "SIGALRM"),
+        (libc::SIGPIPE, "SIGPIPE"),
+        (libc::SIGXCPU, "SIGXCPU"),
+        (libc::SIGXFSZ, "SIGXFSZ"),
     ];
     let found = known.iter().find(|(signal, _)| i64::from(*signal) == number);
     found.map_or_else(|| format!("signal {number}"), |(_, name)| (*name).to_owned())

@@ -39,6 +39,9 @@ pub struct Placement {
     pub reason: String,
 }
 
+/// Begins the reason of a worker that is one for this once.
+const THIS_TIME: &str = "this time, since ";
+
 impl Placement {
     /// The placement of the library with that hash.
     pub(super) fn of(plugin_id: &str, sha256: &str, config: &PluginsConfig) -> Placement {
@@ -67,9 +70,16 @@ impl Placement {
     }
 
     /// The placement of a library that was called while the last process ended without a cause.
-    pub(super) fn suspected(self) -> Placement {
-        let reason = "this time, since the last gateway process ended while it was called".to_owned();
-        Placement { isolation: Isolation::Process, reason, ..self }
+    pub(super) fn suspected(self, why: &str) -> Placement {
+        match self.is_apart() {
+            true => self,
+            false => Placement { isolation: Isolation::Process, reason: format!("{THIS_TIME}{why}"), ..self },
+        }
+    }
+
+    /// True when a worker was chosen, and not only for this once.
+    pub fn is_apart_by_choice(&self) -> bool {
+        self.is_apart() && !self.reason.starts_with(THIS_TIME)
     }
 
     /// True for a worker.

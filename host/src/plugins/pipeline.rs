@@ -2,7 +2,6 @@
 
 use super::cause::{Cause, Stage};
 use super::entries::entry_remarks;
-use super::isolation::Placement;
 use super::load::{Kind, LoadRequest, MemoryRegistration, RegistrarPort, Registration, Wanted, bring_in};
 use super::report::{PluginReport, PluginState, StageFailure};
 use super::select::{EngineOutcome, Offer, OutcomeState, select};
@@ -102,10 +101,10 @@ fn rehearse(config: &Config, wanted: &[Wanted], verdicts: &Verdicts) -> Rehearsa
         wanted.extend(found.iter().flat_map(|item| item.report.engines()).map(Wanted::engine));
     }
     let mut items = survey(&config.plugins, &wanted);
-    let suspected = |id: &str| verdicts.to_workers().any(|plugin| plugin == id);
-    for report in items.iter_mut().map(|item| &mut item.report).filter(|report| report.placement.is_some()) {
-        if report.plugin_id.as_deref().is_some_and(suspected) {
-            report.placement = report.placement.take().map(Placement::suspected);
+    for report in items.iter_mut().map(|item| &mut item.report) {
+        let why = report.plugin_id.as_deref().and_then(|plugin| verdicts.to_worker(plugin));
+        if let Some(why) = why {
+            report.placement = report.placement.take().map(|placement| placement.suspected(why));
         }
     }
     let offers = select(&mut items, &wanted);

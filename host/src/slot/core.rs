@@ -19,6 +19,7 @@ use crate::diagnostic::Diagnostic;
 use crate::ledger::{Sort, Watched};
 use crate::observe::broken;
 use crate::plugins::{Kind, RawFactory, RawMemoryFactory};
+use crate::worker::MEMORY_LIMIT;
 use engine_abi::wire::host_params;
 use sha2::Digest;
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+/// The place of an end that no hook is accused of.
+pub(super) const BETWEEN_CALLS: &str = "between calls";
 /// How long work waits for a free thread of its engine.
 pub(crate) const QUEUE_WAIT: Duration = Duration::from_secs(10);
 /// How many service errors of one hook in a row latch the engine.
@@ -251,6 +254,17 @@ impl EngineCore {
             return failure;
         }
         self.stats.failed(hook, FailureKind::Crashed);
+        self.lost(hook, hook.name(), reason)
+    }
+
+    /// The same when its worker was ended from outside while no call ran: no hook did it, and none failed.
+    pub(crate) fn killed_between_calls(&self, last: Hook, reason: String) {
+        if !self.closing.load(Ordering::Acquire) && self.out(last).is_none() {
+            self.lost(last, BETWEEN_CALLS, reason);
+        }
+    }
+
+    fn lost(&self, hook: Hook, at: &str, reason: String) -> HookFailure {
         let failure = HookFailure {
             engine: self.id.clone(),
             hook,
@@ -260,7 +274,7 @@ impl EngineCore {
             code: DegradedCode::EngineCrashed,
             quarantined: true,
         };
-        self.latch(&failure, hook.name(), Limits::default());
+        self.latch(&failure, at, Limits::default());
         failure
     }
 
@@ -324,7 +338,8 @@ impl EngineCore {
         let forgiven = kind == FailureKind::Service && row < SERVICE_ERRORS_MAX && hook != Hook::Factory;
         let forgiven = forgiven || broken("8.35") && hook == Hook::Assemble;
         if self.inline && !broken("8.29") || forgiven || hook == Hook::Dispose {
-            tracing::warn!(engine = %self.id, hook = %hook, code = %code, "{failure}; the engine stays in service");
+            let stays = if self.closing.load(Ordering::Acquire) { "" } else { "; the engine stays in service" };
+            tracing::warn!(engine = %self.id, hook = %hook, code = %code, "{failure}{stays}");
             return failure;
         }
         if kind == FailureKind::Service {
@@ -367,6 +382,17 @@ impl EngineCore {
                 failure.hook.key(),
                 limits.instead.unwrap_or_else(|| self.deadline(failure.hook)).as_millis()
             ),
+            FailureKind::Crashed if at == BETWEEN_CALLS => format!(
+                "restart the gateway; if the machine was short of memory, lower plugins.entries.{}.limits.memory_mb, or mend \
+                 the engine",
+                self.owner
+            ),
+            FailureKind::Crashed if failure.reason.contains(MEMORY_LIMIT) => {
+                format!(
+                    "raise plugins.entries.{}.{MEMORY_LIMIT}, or mend the engine; then restart the gateway",
+                    self.owner
+                )
+            }
             _ => failure.hint().unwrap_or_default(),
         };
         self.latch.set(Quarantine {
@@ -398,10 +424,11 @@ impl EngineCore {
         self.stats.abandoned_live.fetch_add(1, Ordering::Relaxed);
         self.pool.give_up();
         self.abandoned.more(1);
-        let reason = format!(
-            "it did not return within its deadline of {} ms and was abandoned with its thread",
-            had.as_millis()
-        );
+        let what = match self.remote() {
+            Some(_) => ", and its worker is ended",
+            None => " and was abandoned with its thread",
+        };
+        let reason = format!("it did not return within its deadline of {} ms{what}", had.as_millis());
         self.late(hook, reason, limits)
     }
 

@@ -398,6 +398,7 @@ fn provider(id: &str, known: &Known, reports: &[PluginReport], verdicts: &Verdic
         },
     };
     let mut status = status;
+    status.library = library(reports, &status.owner);
     status.hold(verdicts, Sort::Memory);
     let code = status.quarantine.as_ref().map(Quarantine::later_code).or(status.code);
     let quarantine = status.quarantine.map(|record| {

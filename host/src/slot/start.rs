@@ -4,7 +4,7 @@ use super::call::host_table::log_line;
 use super::core::{EngineCore, Factory, state_root};
 use super::engine::EngineRef;
 use super::facts::SessionFacts;
-use super::failure::DegradedCode;
+use super::failure::{DegradedCode, FailureKind};
 use super::handoff;
 use super::instance::InstanceKey;
 use super::latch::{Quarantine, announce, now_ms};
@@ -243,7 +243,10 @@ impl Slot {
             .filter_map(|(core, instance)| handoff::dispose(core, instance, until))
             .collect();
         for wait in waiting {
-            if let Err(failure) = wait.finish() {
+            // That one is out was told when it happened; there is nothing to dispose then.
+            if let Err(failure) = wait.finish()
+                && failure.kind != FailureKind::Quarantined
+            {
                 tracing::warn!("{failure}");
             }
         }

@@ -1,7 +1,7 @@
 //! What `/api/engines`, `doctor` and the metrics show of the slot.
 
 use super::abandoned::AbandonedStatus;
-use super::core::EngineCore;
+use super::core::{BETWEEN_CALLS, EngineCore};
 use super::engine::{EngineInfo, Operation, durable};
 use super::failure::{DegradedCode, SlotError, UnmetRequirement};
 use super::hook::Hook;
@@ -201,9 +201,9 @@ impl Slot {
                     },
                 };
                 status.listed = listed(&id);
-                status.hold(&self.verdicts, Sort::Engine);
                 status.effective = id == effective;
                 status.library = library(&reports, &status.owner);
+                status.hold(&self.verdicts, Sort::Engine);
                 status
             })
             .collect();
@@ -265,7 +265,11 @@ impl EngineStatus {
         let Some(crash) = verdicts.held(sort, &self.id, &self.owner) else { return };
         // Of one that is out its record tells all of it.
         if self.state != EngineState::Crashed {
-            self.warnings.push(format!("{}: {}; {}", crash.verdict, crash.said(), crash.hint()));
+            // Where a worker was chosen for good, a worker is no advice.
+            let placement = self.library.as_ref().and_then(|library| library.placement.as_ref());
+            let apart = placement.is_some_and(Placement::is_apart_by_choice);
+            let hint = if apart { crash.hint_apart() } else { crash.hint() };
+            self.warnings.push(format!("{}: {}; {hint}", crash.verdict, crash.said()));
         }
         self.crash = Some(crash.clone());
     }
@@ -336,7 +340,10 @@ pub(super) fn of_engine(core: &Arc<EngineCore>) -> EngineStatus {
     }
     EngineStatus {
         code: quarantine.as_ref().map(|record| record.code),
-        reason: quarantine.as_ref().map(|record| format!("{} failed: {}", record.at, record.reason)),
+        reason: quarantine.as_ref().map(|record| match record.at.as_str() {
+            BETWEEN_CALLS => record.reason.clone(),
+            at => format!("{at} failed: {}", record.reason),
+        }),
         durable,
         has: Hook::ALL.into_iter().filter(|hook| *hook != Hook::Factory && core.has(*hook)).collect(),
         info,

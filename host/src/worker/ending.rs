@@ -47,7 +47,10 @@ impl Tail {
     pub(super) fn lines(&self) -> Vec<String> {
         let bytes: Vec<u8> = self.0.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<String> = text.lines().map(one_line).filter(|line| !line.is_empty()).collect();
+        // The runtime's advice is for whoever develops the program, and a worker's variables are not the operator's to set.
+        let advice = |line: &String| line.starts_with("note: run with `RUST_BACKTRACE=");
+        let lines = text.lines().map(one_line).filter(|line| !line.is_empty() && !advice(line));
+        let lines: Vec<String> = lines.collect();
         let skip = lines.len().saturating_sub(TAIL_LINES);
         lines.into_iter().skip(skip).collect()
     }
@@ -90,14 +93,24 @@ pub(super) fn place(stage: Stage, subject: Option<&str>, hook: Option<&str>) -> 
 pub(crate) fn signal_name(number: i32) -> String {
     let known = [
         (Signal::ABORT, "SIGABRT (abort)"),
+        (Signal::ALARM, "SIGALRM"),
         (Signal::BUS, "SIGBUS (a page that is not there)"),
         (Signal::FPE, "SIGFPE (arithmetic)"),
+        (Signal::HUP, "SIGHUP"),
         (Signal::ILL, "SIGILL (illegal instruction)"),
+        (Signal::INT, "SIGINT"),
         (Signal::KILL, "SIGKILL (killed, or out of memory)"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::PROF, "SIGPROF"),
+        (Signal::QUIT, "SIGQUIT"),
         (Signal::SEGV, "SIGSEGV (memory access)"),
         (Signal::SYS, "SIGSYS (forbidden system call)"),
         (Signal::TERM, "SIGTERM"),
         (Signal::TRAP, "SIGTRAP"),
+        (Signal::USR1, "SIGUSR1"),
+        (Signal::USR2, "SIGUSR2"),
+        (Signal::VTALARM, "SIGVTALRM"),
+        (Signal::XCPU, "SIGXCPU (CPU time)"),
         (Signal::XFSZ, "SIGXFSZ (file too large)"),
     ];
     let name = known.iter().find(|(signal, _)| signal.as_raw() == number);
@@ -120,8 +133,17 @@ mod tests {
     }
 
     #[test]
+    fn the_runtimes_advice_is_not_shown() {
+        let mut tail = Tail::default();
+        tail.push(b"memory allocation of 8 bytes failed\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n");
+        assert_eq!(tail.lines(), ["memory allocation of 8 bytes failed"]);
+    }
+
+    #[test]
     fn endings_read_as_sentences() {
         assert_eq!(Ending::Signal(11).to_string(), "was killed by SIGSEGV (memory access)");
+        assert_eq!(Ending::Signal(libc::SIGHUP).to_string(), "was killed by SIGHUP");
+        assert_eq!(Ending::Signal(libc::SIGUSR1).to_string(), "was killed by SIGUSR1");
         assert_eq!(Ending::Signal(63).to_string(), "was killed by signal 63");
         assert_eq!(Ending::Exit(0).to_string(), "ended with exit code 0");
     }

@@ -44,6 +44,7 @@ mod wire;
 mod worker_tests;
 
 pub use child::{SelfTest, Subject, run_child};
+pub(crate) use death::MEMORY_LIMIT;
 pub use frame::{CONTROL_MAX, FRAME_MAX, FrameError, decode};
 pub(crate) use lane::LaneGuard;
 pub use parent::{ProbeCommand, use_command, use_worker_command};

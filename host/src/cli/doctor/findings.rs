@@ -104,6 +104,7 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
         each(memory, "providers").for_each(|provider| of_provider(provider, &mut findings));
     }
     findings.extend(of_previous_end(status));
+    findings.extend(of_damaged_ledger(status));
     for plugin in each(status, "plugins") {
         of_plugin(plugin, status, &mut findings);
     }
@@ -128,14 +129,25 @@ pub(super) fn of_slot(status: &Value) -> Vec<Finding> {
                 .hint("restart the gateway; give engines that hang `isolation = \"process\"`, or mend them"),
         );
     }
-    let abandoned = status.get("abandoned").and_then(Value::as_u64).unwrap_or(0);
+    // Those that came back since, or whose worker was ended, hold nothing any more.
+    let abandoned = status.pointer("/abandonedThreads/live").and_then(Value::as_u64).unwrap_or(0);
     if abandoned > 0 {
+        let message = format!("{abandoned} call(s) did not come back, and their threads are inside of them");
         findings.push(
-            Finding::new(Level::Degraded, "slot", format!("{abandoned} call(s) did not come back and were abandoned"))
+            Finding::new(Level::Degraded, "slot", message)
                 .hint("restart the gateway when it suits; until then the threads stay"),
         );
     }
     findings
+}
+
+/// What the last process left of its engines cannot be understood.
+fn of_damaged_ledger(status: &Value) -> Option<Finding> {
+    let damage = text(status, "/previousEnd/damaged")?;
+    let message = format!("{damage}; whether an engine ended the last gateway process cannot be told");
+    let hint = "engines are served from workers this once, and the file is made new at a start of the gateway; if it comes \
+                again, see whether the file can be read and written, and the disk";
+    Some(Finding::new(Level::Warning, "slot", message).hint(hint))
 }
 
 /// A gateway that ended by a defect of its own. Of what its engines did, they tell themselves.
@@ -341,6 +353,24 @@ mod tests {
         let status =
             json!({"effective": "w", "engines": [{"id": "w", "state": "ready", "listed": true, "durable": true}]});
         assert_eq!(of_slot(&status), []);
+    }
+
+    #[test]
+    fn a_damaged_ledger_is_a_finding() {
+        let end = json!({"verdict": "unknown", "cause": null, "damaged": "the crash ledger x cannot be understood: y"});
+        let found = of_slot(&json!({"effective": "w", "previousEnd": end}));
+        assert_eq!((found.len(), found[0].level), (1, Level::Warning));
+        assert!(found[0].message.contains("the crash ledger x cannot be understood: y"));
+    }
+
+    #[test]
+    fn only_threads_that_are_still_inside_of_a_call_are_a_finding() {
+        let of = |live: u64| {
+            of_slot(&json!({"effective": "w", "abandoned": 1, "abandonedThreads": {"live": live, "restart": null}}))
+        };
+        assert_eq!(of(0), [], "its worker was ended, and the thread is back");
+        let found = of(1);
+        assert_eq!((found.len(), found[0].level), (1, Level::Degraded));
     }
 
     #[test]

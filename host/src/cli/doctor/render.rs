@@ -16,12 +16,18 @@ pub(super) fn print(out: &Out, examination: &Examination) {
     engines(out, examination);
     memory(out, examination);
     findings(out, &examination.findings);
-    let (tone, word) = match examination.verdict {
-        Verdict::Well => (Tone::Good, "all is well"),
-        Verdict::Degraded => (Tone::Bad, "something is degraded or failed"),
-        Verdict::Wrong => (Tone::Bad, "the configuration is wrong"),
-    };
-    out.line(&format!("\n{}", out.paint(tone, word)));
+    let (tone, word) = last_word(examination.verdict, examination.findings.len());
+    out.line(&format!("\n{}", out.paint(tone, &word)));
+}
+
+/// What it all comes to.
+fn last_word(verdict: Verdict, findings: usize) -> (Tone, String) {
+    match verdict {
+        Verdict::Well if findings == 0 => (Tone::Good, "all is well".to_owned()),
+        Verdict::Well => (Tone::Warn, format!("it works, with {findings} warning(s)")),
+        Verdict::Degraded => (Tone::Bad, "something is degraded or failed".to_owned()),
+        Verdict::Wrong => (Tone::Bad, "the configuration is wrong".to_owned()),
+    }
 }
 
 fn heading(out: &Out, text: &str) {
@@ -250,6 +256,12 @@ fn findings(out: &Out, findings: &[Finding]) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn all_is_well_only_without_a_warning() {
+        assert_eq!(last_word(Verdict::Well, 0).1, "all is well");
+        assert_eq!(last_word(Verdict::Well, 2).1, "it works, with 2 warning(s)");
+    }
 
     #[test]
     fn a_worker_is_shown_with_its_id_and_whether_it_lives() {

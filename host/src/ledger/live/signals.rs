@@ -42,6 +42,11 @@ pub(in super::super) fn install() {
     }
 }
 
+/// True when this process was started with the signal ignored, or ignores it now.
+pub fn is_ignored(signal: libc::c_int) -> bool {
+    current(signal).is_some_and(|action| action.sa_sigaction == libc::SIG_IGN)
+}
+
 fn current(signal: libc::c_int) -> Option<libc::sigaction> {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: only asks; when it says 0 the action was written.

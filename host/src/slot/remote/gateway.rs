@@ -161,7 +161,12 @@ impl Remote {
         self.worker.on_death(move |death| {
             let (Some(core), Some(remote)) = (core.upgrade(), remote.upgrade()) else { return };
             // A call that runs tells of it itself, with its hook.
-            if remote.in_flight.load(Ordering::Acquire) == 0 {
+            if remote.in_flight.load(Ordering::Acquire) != 0 {
+                return;
+            }
+            if death.is_from_outside() {
+                core.killed_between_calls(remote.last(), death.outside());
+            } else {
                 let reason = format!("{} between calls, after {}", death.reason(None), remote.last().name());
                 drop(core.crashed(remote.last(), reason));
             }
