@@ -13,6 +13,7 @@ pub struct Gateway {
     client: Client,
     stderr: Arc<Mutex<String>>,
     listener: Option<std::thread::JoinHandle<()>>,
+    _folder: Arc<tempfile::TempDir>,
 }
 
 impl Gateway {
@@ -50,7 +51,7 @@ impl Gateway {
         };
         // Keep the pipe drained, so that the gateway never blocks on it.
         std::thread::spawn(move || lines.for_each(drop));
-        Ok(Gateway { child, client: Client::new(&address), stderr, listener: Some(listener) })
+        Ok(Gateway { child, client: Client::new(&address), stderr, listener: Some(listener), _folder: setup.keep() })
     }
 
     /// A client of it.

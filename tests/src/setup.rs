@@ -4,16 +4,17 @@ use crate::{Gateway, built};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 /// File name of a shared library on this system.
 pub fn library_name(name: &str) -> String {
     format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
 }
 
-/// A folder in the making. Dropped, it is removed.
+/// A folder in the making. It is removed when it and every gateway that was started in it are dropped.
 #[derive(Debug)]
 pub struct Setup {
-    folder: tempfile::TempDir,
+    folder: Arc<tempfile::TempDir>,
     slot: String,
     memory: Option<String>,
     isolation: &'static str,
@@ -39,7 +40,7 @@ impl Setup {
         let folder = tempfile::Builder::new().prefix("engineroom-").tempdir_in(parent).expect("a folder");
         std::fs::create_dir(folder.path().join("plugins")).expect("a plugins folder");
         Setup {
-            folder,
+            folder: Arc::new(folder),
             slot: "\"legacy\"".into(),
             memory: None,
             isolation: "in-process",
@@ -117,6 +118,11 @@ impl Setup {
     pub fn open_files(mut self, most: u32) -> Setup {
         self.open_files = Some(most);
         self
+    }
+
+    /// Keeps the folder as long as the answer lives.
+    pub(crate) fn keep(&self) -> Arc<tempfile::TempDir> {
+        Arc::clone(&self.folder)
     }
 
     /// The folder.

@@ -108,9 +108,13 @@ fn seen(place: &'static str) -> String {
     let setup = Setup::new().isolation(place).recorder(&config).toml(&model.toml(WIDE));
     let gateway = setup.start();
     let client = gateway.client();
-    // The last thing that it does: what the next request leads to must not come between.
-    let kept_up = |times: usize| {
-        until("the upkeep", || (setup.calls().did("log:upkeep").len() >= times).then_some(()));
+    // Until the upkeep of so many turns is over: what the next request leads to must not come between.
+    let kept_up = |turns: usize| {
+        until("the upkeep", || {
+            let begun = setup.calls().of("maintain");
+            let of_turns = begun.iter().filter(|call| call["reason"] == "Turn").count();
+            (of_turns >= turns && setup.calls().did("log:upkeep").len() >= begun.len()).then_some(())
+        });
     };
     client.say("one", "hello").text();
     kept_up(1);
@@ -128,9 +132,9 @@ fn seen(place: &'static str) -> String {
     setup.calls().wait_for("on_session_ended", 1);
     let report = client.post("/api/sessions/one/compact", &[], &json!({"focus": "the names"}));
     assert_eq!(report.status, 200, "{report:?}");
-    kept_up(4);
+    kept_up(3);
     client.say("one", "what now").text();
-    kept_up(5);
+    kept_up(4);
     client.delete("/api/sessions/one");
     setup.calls().wait_for("on_session_ended", 2);
     let status = gateway.stop();

@@ -2,6 +2,7 @@
 
 use super::caller::Caller;
 use super::{Api, ApiError, paths, store};
+use crate::diagnostic::Diagnostic;
 use crate::observe::{HookNumbers, METRICS_TYPE, Metrics};
 use crate::slot::{EngineState, MAIN_AGENT, Slot, SlotStatus};
 use crate::transcript::{OutboxCount, OutboxSummary};
@@ -52,12 +53,12 @@ fn because(mut body: Value, reason: String, caller: &Caller) -> Value {
 pub(super) async fn readyz(State(api): State<Arc<Api>>, Extension(caller): Extension<Caller>) -> Response {
     let stored = Arc::clone(&api.gateway.store);
     let problem = if api.stopping() {
-        Some("the gateway is stopping".to_owned())
+        Some(("the gateway is stopping".to_owned(), None))
     } else {
         match tokio::task::spawn_blocking(move || stored.sessions(1, 0).map(|_| ())).await {
             Ok(Ok(())) => None,
-            Ok(Err(cause)) => Some(cause.to_string()),
-            Err(cause) => Some(cause.to_string()),
+            Ok(Err(cause)) => Some((cause.to_string(), Some((cause.code(), cause.hint())))),
+            Err(cause) => Some((cause.to_string(), None)),
         }
     };
     if problem.is_none()
@@ -82,8 +83,12 @@ pub(super) async fn readyz(State(api): State<Arc<Api>>, Extension(caller): Exten
             // What is passed over is settled, and somebody serves.
             Some(reason) => Json(because(json!({"status": "ready", "restart": true}), reason, &caller)).into_response(),
         },
-        Some(reason) => {
-            let body = because(json!({"status": "not ready"}), reason, &caller);
+        Some((reason, known)) => {
+            let mut body = because(json!({"status": "not ready"}), reason, &caller);
+            if let (Some(fields), Some((code, hint))) = (body.as_object_mut().filter(|_| caller.unlimited()), known) {
+                fields.insert("code".into(), json!(code));
+                fields.insert("hint".into(), json!(hint));
+            }
             (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
         }
     }
