@@ -99,9 +99,10 @@ fn seen(place: &'static str) -> String {
         "owns_compaction": true, "compact": "own", "volatile": "note {n}", "system": "rules", "turns": 4,
         "note": "remember", "tools": [{"name": "clock", "answer": "noon {arguments}"}],
         "do": {
-            "assemble": ["count:hello", "sessions", "read", "put:a=1", "get:a", "get:none", "scan:", "engine-put:b=2",
+            "assemble": ["count:hello", "read", "put:a=1", "get:a", "get:none", "scan:", "engine-put:b=2",
                 "engine-get:b", "llm:summarise", "memory-search:tea", "rewrite:1=no", "offers:engineroom.llm/1"],
-            "maintain": ["rewrite:999=none", "log:upkeep"],
+            // In the first assemble of a session its row may not be written yet.
+            "maintain": ["sessions", "rewrite:999=none", "log:upkeep"],
             "compact": ["count:compact"],
         },
     });
