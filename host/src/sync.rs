@@ -1,7 +1,7 @@
 //! The primitives of the code whose interleavings are tested: plainly the standard library's, and in the tests of this crate
 //! ones that a test can take apart.
 //!
-//! A test runs the real code under [`explore`], again and again with its threads interleaved differently; outside of that the
+//! A test runs the real code under `explore`, again and again with its threads interleaved differently; outside of that the
 //! tests' primitives do what the standard library's do.
 
 #[cfg(test)]

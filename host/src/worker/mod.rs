@@ -6,10 +6,10 @@
 //! configuration, call each hook once. It has a process group of its own, an empty scratch folder, an empty environment and
 //! a deadline; it tells its parent each step before it takes it, so that the parent knows where it died.
 //!
-//! **The worker.** [`start`] runs the same program for one engine or memory provider and gives a [`Worker`]: a process with
+//! **The worker.** [`mod@start`] runs the same program for one engine or memory provider and gives a [`Worker`]: a process with
 //! *lanes*, each a socket pair of its own on which strictly one request is answered after the other, and one control socket
 //! on which neither side ever waits. Whatever happens, the process is ended and taken from the system's table, and how it
-//! ended is told once ([`Death`]). What is said over a lane is no business of this room: it knows processes and bytes.
+//! ended is told once (`Death`). What is said over a lane is no business of this room: it knows processes and bytes.
 //!
 //! ```text
 //! gateway                                        worker

@@ -13,11 +13,11 @@
 //! | [`checkpoint`] | copying the log off the reply path |
 //! | [`reader`] | the pool and the queries |
 //! | [`evidence`] | what lies in the folder before SQLite is let near it |
-//! | [`check`] | whether the database is what was written |
+//! | [`mod@check`] | whether the database is what was written |
 //! | [`named`] | whether the file is still the one of its name |
 //! | [`missing`] | what should be there and is not |
 //! | [`trouble`] | what is wrong with the store now |
-//! | [`salvage`], [`reading`] | what can be read of a damaged database, in a new one |
+//! | [`mod@salvage`], [`reading`] | what can be read of a damaged database, in a new one |
 //! | [`codec`] | an entry's body in its row |
 //!
 //! A program that only wants to read opens the store like a gateway does, under the same lock: when a gateway holds it, that
