@@ -109,12 +109,7 @@ pub(super) fn die_with_parent(_: u32) -> Result<(), String> {
 /// No line of the library has run by then.
 fn lock_in(request: &ProbeRequest, out: &Out) -> Result<(), StageFailure> {
     let keep = vec![out.0.lock().unwrap_or_else(PoisonError::into_inner).as_raw_fd()];
-    let policy = Policy {
-        library: request.load.staged.clone(),
-        state: request.state_dir.clone(),
-        limits: request.load.limits.clone(),
-        keep,
-    };
+    let policy = Policy::of(&request.load, &request.state_dir, keep);
     let report = sandbox::enter(&policy).map_err(SandboxError::into_failure)?;
     out.say(&Line::Sandbox { report });
     Ok(())

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// How long the parent waits for the last of a dead child's output.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The child's own variables that it needs: where the system's loader looks for libraries.
-pub(super) const KEPT: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
+const KEPT: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
 
 /// How the child is started.
 #[derive(Debug, Clone)]
@@ -74,6 +74,23 @@ impl ProbeCommand {
         }
         Ok(command)
     }
+
+    /// The child before its first words: in this folder, the only one that it can write to, with nothing of the gateway's
+    /// environment beside what it needs, in a process group of its own. What it complains about is heard.
+    pub(super) fn in_folder(self, folder: &Path) -> Command {
+        let mut command = Command::new(self.program);
+        command
+            .args(self.args)
+            .env_clear()
+            .envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .env("HOME", folder)
+            .env("TMPDIR", folder)
+            .envs(self.env)
+            .current_dir(folder)
+            .stderr(Stdio::piped())
+            .process_group(0);
+        command
+    }
 }
 
 fn own_program() -> std::io::Result<PathBuf> {
@@ -121,21 +138,8 @@ pub(crate) fn probe(
 
 /// `folder`: the only one that the child can write to.
 fn start(request: &Path, folder: &Path) -> std::io::Result<Child> {
-    let how = ProbeCommand::current()?;
-    let mut command = Command::new(how.program);
-    command
-        .args(how.args)
-        .arg(request)
-        .env_clear()
-        .envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-        .env("HOME", folder)
-        .env("TMPDIR", folder)
-        .envs(how.env)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0);
+    let mut command = ProbeCommand::current()?.in_folder(folder);
+    command.arg(request).stdin(Stdio::null()).stdout(Stdio::piped());
     spawner::spawn(command)
 }
 

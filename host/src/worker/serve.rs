@@ -207,12 +207,7 @@ fn live(control: Wire, request: &WorkerRequest, teller: &Teller, serve: &'static
 fn lock_in(control: &Wire, request: &WorkerRequest, teller: &Teller) -> Result<(), StageFailure> {
     let mut keep = vec![control.as_fd().as_raw_fd()];
     keep.extend(teller.wire().as_ref().map(|wire| wire.as_fd().as_raw_fd()));
-    let policy = Policy {
-        library: request.load.staged.clone(),
-        state: request.state_root.clone(),
-        limits: request.load.limits.clone(),
-        keep,
-    };
+    let policy = Policy::of(&request.load, &request.state_root, keep);
     let report = sandbox::enter(&policy).map_err(SandboxError::into_failure)?;
     teller.tell(&ToGateway::Confined(report));
     Ok(())

@@ -5,7 +5,7 @@ use super::death::Death;
 use super::ending::{self, Ending};
 use super::lane::{LaneGuard, Lanes};
 use super::monitor::{self, Watched};
-use super::parent::{KEPT, ProbeCommand};
+use super::parent::ProbeCommand;
 use super::sandbox::SandboxReport;
 use super::serve::EVERY_CALL;
 use super::wire::{LaneError, pair};
@@ -13,7 +13,6 @@ use super::{cpu, spawner};
 use crate::plugins::{Cause, LoadRequest, StageFailure, Wanted};
 use rustix::process::Signal;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -195,21 +194,9 @@ fn clear(state_root: &Path) -> std::io::Result<()> {
 }
 
 fn command(folder: &Path, control: Stdio) -> std::io::Result<Command> {
-    let how = ProbeCommand::of_worker()?;
-    let mut command = Command::new(how.program);
-    command
-        .args(how.args)
-        .env_clear()
-        .envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-        .env("HOME", folder)
-        .env("TMPDIR", folder)
-        .envs(how.env)
-        .current_dir(folder)
-        // The worker moves it away before a library runs, which finds an empty standard input.
-        .stdin(control)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .process_group(0);
+    let mut command = ProbeCommand::of_worker()?.in_folder(folder);
+    // The worker moves its standard input away before a library runs, which finds an empty one.
+    command.stdin(control).stdout(Stdio::null());
     Ok(command)
 }
 

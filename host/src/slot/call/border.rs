@@ -122,7 +122,12 @@ unsafe fn read_info(info: &InfoV1) -> (EngineInfo, Vec<receive::Bad>) {
             receive::owned(info.id, "info.id"),
             receive::owned(info.name, "info.name"),
             receive::owned(info.version, "info.version"),
-            receive::list(info.host_requirements, info.host_requirements_len, 16, "hostRequirements"),
+            receive::list(
+                info.host_requirements,
+                info.host_requirements_len,
+                receive::REQUIREMENTS_MAX,
+                "hostRequirements",
+            ),
         )
     };
     let background = match info.turn_maintenance_mode {

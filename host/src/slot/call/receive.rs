@@ -12,7 +12,9 @@ pub(crate) const LIST_MAX: usize = 65_536;
 /// Most tool calls of one message.
 pub(crate) const CALLS_MAX: usize = 1_024;
 /// Longest reason of a failure, in bytes; what is longer is cut.
-const REASON_MAX: usize = 4_096;
+pub(crate) const REASON_MAX: usize = 4_096;
+/// Most host requirements of an engine.
+pub(crate) const REQUIREMENTS_MAX: usize = 16;
 
 /// Why something that an engine pushed or passed cannot be taken.
 pub(crate) type Bad = String;

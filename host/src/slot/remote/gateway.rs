@@ -132,6 +132,16 @@ fn hear(owner: &str, id: &str, text: &str) {
     log_line(owner, engine, hook, said.level, &cut(&said.target), &cut(&said.message));
 }
 
+/// What a call consists of, whenever it is made.
+struct Asked<'a> {
+    instance: u32,
+    facts: &'a SessionFacts,
+    params: u32,
+    input: Input<'a>,
+    /// The history that its rows were taken from.
+    view: Option<&'a Arc<View>>,
+}
+
 /// Why a call has no reply.
 enum Broken {
     /// The lane failed, or its worker died.
@@ -219,7 +229,8 @@ impl Remote {
             state_dir: order.state_dir,
         };
         let mut made = Err("the factory made nothing".to_owned());
-        let outcome = self.call(frame, number, facts, params, input, None, |reply| {
+        let asked = Asked { instance: number, facts, params, input, view: None };
+        let outcome = self.call(frame, asked, |reply| {
             if let Some(has) = reply {
                 made = has.map(|has| RemoteInstance { remote: Arc::clone(self), number, has }).map_err(|bad| cut(&bad));
             }
@@ -228,24 +239,12 @@ impl Remote {
     }
 
     /// One call.
-    #[expect(clippy::too_many_arguments, reason = "all that a call consists of")]
-    fn call(
-        &self,
-        frame: &Frame,
-        instance: u32,
-        facts: &SessionFacts,
-        params: u32,
-        input: Input<'_>,
-        view: Option<&Arc<View>>,
-        made: impl FnOnce(Option<Result<u32, String>>),
-    ) -> Outcome {
-        let hook = input.hook();
+    fn call(&self, frame: &Frame, asked: Asked<'_>, made: impl FnOnce(Option<Result<u32, String>>)) -> Outcome {
+        let hook = asked.input.hook();
         self.in_flight.fetch_add(1, Ordering::AcqRel);
         // Taken, not borrowed: a service may lead to another call on this thread.
         let (mut out, mut back) = BUFFERS.take();
-        let outcome = self
-            .exchange(frame, instance, facts, params, input, view, (&mut out, &mut back))
-            .and_then(|()| self.take(frame, &back, made));
+        let outcome = self.exchange(frame, asked, (&mut out, &mut back)).and_then(|()| self.take(frame, &back, made));
         for buffer in [&mut out, &mut back] {
             if buffer.capacity() > BUFFER_KEPT {
                 *buffer = Vec::new();
@@ -259,17 +258,13 @@ impl Remote {
     }
 
     /// Says everything until the reply is there, which is left in the second buffer.
-    #[expect(clippy::too_many_arguments, reason = "all that a call consists of")]
     fn exchange(
         &self,
         frame: &Frame,
-        instance: u32,
-        facts: &SessionFacts,
-        params: u32,
-        input: Input<'_>,
-        view: Option<&Arc<View>>,
+        asked: Asked<'_>,
         (out, back): (&mut Vec<u8>, &mut Vec<u8>),
     ) -> Result<(), Broken> {
+        let Asked { instance, facts, params, input, view } = asked;
         let deadline = frame.deadline().ok_or(Broken::GivenUp)?;
         let mut lane = self.worker.lane(deadline)?;
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -459,9 +454,9 @@ impl RemoteInstance {
         };
         let session = shown(facts, params);
         let rows = history.map(|(view, len)| self.remote.rows().rows(&session.session_id, view, len));
-        let input_ = Input::of(input, rows);
         let view = history.map(|(view, _)| view);
-        let outcome = self.remote.call(frame, self.number, &session, params, input_, view, drop);
+        let asked = Asked { instance: self.number, facts: &session, params, input: Input::of(input, rows), view };
+        let outcome = self.remote.call(frame, asked, drop);
         if matches!(input, HookInput::OnSessionEnded { .. }) {
             self.remote.rows().forget(&session.session_id);
         }

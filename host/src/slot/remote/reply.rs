@@ -2,7 +2,7 @@
 //! push over the border.
 
 use super::lean::Lean;
-use crate::slot::call::receive::{Bad, TEXT_MAX};
+use crate::slot::call::receive::{Bad, REASON_MAX, REQUIREMENTS_MAX, TEXT_MAX};
 use crate::slot::call::sink::{HITS_MAX, Output, RawItem, Sink, TOOLS_MAX};
 use crate::slot::engine::{EngineInfo, HostRequirement, Operation};
 use crate::slot::facts::{AssembleOutput, BootstrapOutput, CompactOutput, MaintainOutput, ToolOutput};
@@ -12,11 +12,6 @@ use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::marker::PhantomData;
-
-/// Longest reason, in bytes.
-const REASON_MAX: usize = 4_096;
-/// Most requirements of an engine.
-const REQUIREMENTS_MAX: usize = 16;
 
 /// Most items that are read at all: a span takes three bytes on the lane and many times that in memory, so a frame must not be
 /// believed as far as it is long. The history's own bound is checked when they are taken in.

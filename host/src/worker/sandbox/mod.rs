@@ -23,10 +23,10 @@ mod tests;
 pub use report::{Lack, SandboxReport, support};
 
 use crate::config::{LimitsConfig, SandboxMode};
-use crate::plugins::{Cause, StageFailure};
+use crate::plugins::{Cause, LoadRequest, StageFailure};
 use serde::{Deserialize, Serialize};
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What one process may do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,6 +39,13 @@ pub(crate) struct Policy {
     pub limits: LimitsConfig,
     /// Descriptors that stay open, beside the first three.
     pub keep: Vec<RawFd>,
+}
+
+impl Policy {
+    /// For one library with its entry's limits.
+    pub(super) fn of(load: &LoadRequest, state: &Path, keep: Vec<RawFd>) -> Policy {
+        Policy { library: load.staged.clone(), state: state.to_owned(), limits: load.limits.clone(), keep }
+    }
 }
 
 /// Why the process must not go on.
