@@ -7,7 +7,6 @@
 )]
 
 use engine_abi::testing::{Engine, Line};
-use engine_abi::wire::{EntryHeadV1, entry_flags, role};
 use engine_abi::{
     AssembleRequest, Assembly, Commit, CompactRequest, Compaction, Context, ContextEngine, Entry, Factory, Info,
     Result, hooks,
@@ -15,10 +14,11 @@ use engine_abi::{
 use engineroom::compaction::View;
 use engineroom::config::Config;
 use engineroom::plugins::RawFactory;
-use engineroom::slot::{AssembleInput, EntryRef, LeaseRequest, NoServices, SegmentContext, SessionFacts, Slot};
+use engineroom::slot::{AssembleInput, EntryRef, LeaseRequest, NoServices, Slot};
 use engineroom::transcript::{Message, Role};
 use engineroom::worker::{ProbeCommand, use_command};
 use engineroom_benches::process::build;
+use engineroom_benches::scene::{context, head};
 use engineroom_benches::stats::Sample;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -89,23 +89,6 @@ fn engine(slot: &Slot, id: &str) -> engineroom::slot::EngineRef {
         lease.pass_over(engineroom::slot::DegradedCode::EngineDisabled, "not measured now").expect("a next candidate");
     }
     lease.engine().clone()
-}
-
-fn context() -> SegmentContext {
-    let facts = SessionFacts { session_id: "bench".into(), token_budget: Some(8_000), ..SessionFacts::default() };
-    SegmentContext::new(facts, Arc::new(NoServices))
-}
-
-fn head(id: u64) -> EntryHeadV1 {
-    let user = id % 2 == 1;
-    EntryHeadV1 {
-        id,
-        time_ms: 0,
-        tokens: 40,
-        role: if user { role::USER } else { role::ASSISTANT },
-        flags: if user { entry_flags::TURN_START } else { 0 },
-        text_bytes: 160,
-    }
 }
 
 async fn calls(slot: &Slot) {

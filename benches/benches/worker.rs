@@ -7,15 +7,13 @@
     reason = "a bench that cannot measure must stop; its result is what it prints"
 )]
 
-use engine_abi::wire::{EntryHeadV1, entry_flags, role};
 use engineroom::compaction::View;
 use engineroom::config::{Config, EntryConfig, Isolation};
-use engineroom::slot::{
-    AssembleInput, EngineRef, EntryRef, LeaseRequest, NoServices, SegmentContext, SessionFacts, Slot,
-};
+use engineroom::slot::{AssembleInput, EngineRef, EntryRef, LeaseRequest, NoServices, Slot};
 use engineroom::transcript::{Message, Role};
 use engineroom::worker::{ChildLane, ProbeCommand, lane_pair, use_command};
 use engineroom_benches::process::build;
+use engineroom_benches::scene::{context, head};
 use engineroom_benches::stats::Sample;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -118,23 +116,6 @@ fn engine(slot: &Slot) -> EngineRef {
     let lease = slot.lease(&LeaseRequest::turn("main", true)).expect("a lease");
     assert_eq!(lease.engine().id(), "window", "window does not serve");
     lease.engine().clone()
-}
-
-fn context() -> SegmentContext {
-    let facts = SessionFacts { session_id: "bench".into(), token_budget: Some(8_000), ..SessionFacts::default() };
-    SegmentContext::new(facts, Arc::new(NoServices))
-}
-
-fn head(id: u64) -> EntryHeadV1 {
-    let user = id % 2 == 1;
-    EntryHeadV1 {
-        id,
-        time_ms: 0,
-        tokens: 40,
-        role: if user { role::USER } else { role::ASSISTANT },
-        flags: if user { entry_flags::TURN_START } else { 0 },
-        text_bytes: 160,
-    }
 }
 
 /// The same two hooks of the same library, in-process behind the deadline and in a worker, block by block in turn.

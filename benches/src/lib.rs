@@ -12,4 +12,5 @@
 pub mod load;
 pub mod model;
 pub mod process;
+pub mod scene;
 pub mod stats;
