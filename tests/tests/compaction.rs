@@ -112,12 +112,9 @@ fn boundaries(client: &Client, session: &str) -> Vec<Value> {
     messages.into_iter().filter(|message| message["role"] == "compaction").collect()
 }
 
+#[track_caller]
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while !done() {
-        assert!(Instant::now() < until, "never: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    engineroom_tests::wait_for(Duration::from_secs(20), what, || done().then_some(()));
 }
 
 fn outcomes(turn: &Value) -> Vec<(String, String)> {

@@ -2,7 +2,7 @@
 //! an engine did not get that way, it gets through the cursor.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use engineroom_tests::{Answer, Calls, Gateway, MockModel, Setup, model};
+use engineroom_tests::{Answer, Calls, Gateway, MockModel, Setup, model, wait_for};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -13,14 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Waits until `look` finds something.
 #[track_caller]
 fn wait<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(PATIENCE, what, look)
 }
 
 /// The rows of a session's outbox as the operator sees them.

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use engineroom_tests::thread::{call, message};
-use engineroom_tests::{Answer, Gateway, Setup, ThreadServer};
+use engineroom_tests::{Answer, Gateway, Setup, ThreadServer, wait_for};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A window in which nothing has to be compacted.
 const WIDE: u32 = 100_000;
@@ -19,11 +19,7 @@ const PROJECTION: u32 = 1 << 6;
 
 #[track_caller]
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for(PATIENCE, what, || holds().then_some(()));
 }
 
 // The thread host.

@@ -26,15 +26,8 @@ fn children(client: &Client, parent: &str) -> Vec<Value> {
 
 /// Waits until `found` gives something.
 #[track_caller]
-fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(value) = found() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait_for<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {
+    engineroom_tests::wait_for(Duration::from_secs(30), what, found)
 }
 
 /// The child as its parent's list shows it, once it is in `state`.

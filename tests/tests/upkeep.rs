@@ -1,7 +1,7 @@
 //! What an engine does beside turns: it catches up, and it maintains, without a turn ever waiting for it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use engineroom_tests::{Answer, Gateway, MockModel, Setup, model};
+use engineroom_tests::{Answer, Gateway, MockModel, Setup, model, wait_for};
 use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -29,15 +29,9 @@ fn maintained(setup: &Setup) -> Vec<Value> {
     setup.calls().of("maintain").into_iter().filter(|call| call["reason"] == "Turn").collect()
 }
 
-fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "never seen: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+#[track_caller]
+fn wait<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_for(Duration::from_secs(30), what, look)
 }
 
 fn wait_for_runs(setup: &Setup, count: usize) -> Vec<Value> {

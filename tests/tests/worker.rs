@@ -2,7 +2,7 @@
 //! when that process goes, the gateway does not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use engineroom_tests::{Gateway, MockModel, Setup, library_name, model, render};
+use engineroom_tests::{Gateway, MockModel, Setup, library_name, lives, model, render, signal, wait_for};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,30 +28,14 @@ fn row(gateway: &Gateway, id: &str) -> Value {
     engines["engines"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap().clone()
 }
 
-fn worker(gateway: &Gateway, id: &str) -> u64 {
-    row(gateway, id)["worker"]["pid"].as_u64().unwrap_or_else(|| panic!("no worker: {:#}", row(gateway, id)))
+fn worker(gateway: &Gateway, id: &str) -> u32 {
+    let pid = row(gateway, id)["worker"]["pid"].as_u64();
+    pid.unwrap_or_else(|| panic!("no worker: {:#}", row(gateway, id))) as u32
 }
 
 #[track_caller]
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(value) = found() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn signal(pid: u64, name: &str) {
-    assert!(Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().unwrap().success());
-}
-
-/// True while the process is there and not only waited for.
-fn lives(pid: u64) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    !stat.is_empty() && !stat.contains(") Z ")
+fn until<T>(what: &str, found: impl FnMut() -> Option<T>) -> T {
+    wait_for(Duration::from_secs(30), what, found)
 }
 
 #[test]
@@ -66,7 +50,7 @@ fn a_conversation_is_served_by_a_worker_that_ends_with_its_gateway() {
     assert_eq!((&shown["state"], &shown["worker"]["alive"]), (&json!("ready"), &json!(true)), "{shown:#}");
     assert_eq!(shown["hooks"]["assemble"]["count"], 5, "{shown:#}");
     let pid = worker(&gateway, "window");
-    assert_ne!(pid, u64::from(gateway.pid()));
+    assert_ne!(pid, gateway.pid());
     let (status, said) = gateway.stop_and_hear();
     assert!(status.success(), "{said}");
     assert!(!said.contains("failed in"), "{said}");
@@ -173,7 +157,7 @@ fn a_memory_provider_serves_from_a_worker() {
     let provider = gateway.client().engines()["memory"]["providers"][0].clone();
     assert!(provider["worker"]["pid"].is_u64(), "{provider:#}");
     assert_eq!(provider["state"], "ready", "{provider:#}");
-    signal(provider["worker"]["pid"].as_u64().unwrap(), "ABRT");
+    signal(provider["worker"]["pid"].as_u64().unwrap() as u32, "ABRT");
     let out = until("the crash is told", || {
         let provider = gateway.client().engines()["memory"]["providers"][0].clone();
         (provider["state"] == "quarantined").then_some(provider)

@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
-use engineroom_tests::{Client, Setup, built, library_name};
+use engineroom_tests::{Client, Setup, built, library_name, lives, process_state, signal, wait_for};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -26,32 +26,12 @@ fn chaos_within(deadline: u32, config: &Value) -> Setup {
 fn children(parent: u32) -> Vec<u32> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|pid| stat(*pid).is_some_and(|(state, ppid)| ppid == parent && state != "Z")).collect()
-}
-
-/// State and parent of a process.
-fn stat(pid: u32) -> Option<(String, u32)> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut rest = stat.rsplit_once(") ")?.1.split(' ');
-    Some((rest.next()?.to_owned(), rest.next()?.parse().ok()?))
-}
-
-fn lives(pid: u32) -> bool {
-    stat(pid).is_some_and(|(state, _)| state != "Z")
+    pids.filter(|pid| process_state(*pid).is_some_and(|(state, ppid)| ppid == parent && state != "Z")).collect()
 }
 
 #[track_caller]
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !condition() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn kill(pid: u32, signal: &str) {
-    let status = std::process::Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status();
-    assert!(status.unwrap().success());
+    wait_for(Duration::from_secs(60), what, || condition().then_some(()));
 }
 
 fn row(client: &Client) -> Value {
@@ -68,7 +48,7 @@ fn a_worker_that_is_killed_between_calls_is_quarantined_and_the_next_turn_is_ser
     assert_eq!(answer.engine(), Some("chaos"), "{answer:?}");
     let workers = children(gateway.pid());
     assert_eq!(workers.len(), 1, "{workers:?}");
-    kill(workers[0], "KILL");
+    signal(workers[0], "KILL");
     until("its death is not seen", || row(gateway.client())["state"] == "quarantined");
     let row = row(gateway.client());
     let told = row.to_string();

@@ -5,7 +5,7 @@ use super::house::House;
 use super::rules::{Fate, expected};
 use super::spot::SPOTS;
 use super::{Cell, Isolation};
-use crate::Setup;
+use crate::{Setup, process_state};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -198,9 +198,7 @@ fn parents() -> Vec<(u32, u32)> {
     let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     pids.filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name stands in parentheses and may hold anything.
-        let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+        let (_, parent) = process_state(pid)?;
         Some((pid, parent))
     })
     .collect()
