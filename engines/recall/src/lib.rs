@@ -1,0 +1,81 @@
+//! `recall`: a context engine that keeps every word and shows what matters.
+//!
+//! It owns compaction, needs no model and no network. What the model sees, within the session's budget and in this order:
+//! what is pinned, the compacted log, the newest turns word for word, and, at the head of the current user message, passages of
+//! older turns that belong to what is being said. Nothing that was ingested is ever out of reach: the model can search, read and
+//! pin it with three tools.
+//!
+//! | room | job |
+//! |---|---|
+//! | [`session`] | what is known of one session: rows, index, pins, what is folded; how it is stored and made again |
+//! | [`text`] | words, sentences, dates |
+//! | [`vectors`] | the static table that turns a text into a vector |
+//! | [`index`] | postings and vectors of every passage |
+//! | [`find`] | from a prompt to the passages that belong to it |
+//! | [`pins`] | standing instructions, preferences, constraints, open tasks |
+//! | [`show`] | what the model sees: budget, layout, tail, log, stubs |
+//! | [`compact`] | the engine's own compaction |
+//! | [`tools`] | search, expand, pin |
+
+mod compact;
+mod config;
+mod find;
+mod index;
+mod pins;
+mod session;
+mod show;
+mod text;
+mod tools;
+mod vectors;
+
+use config::Config;
+use engine_abi::*;
+use session::Sessions;
+
+struct Recall {
+    config: Config,
+    sessions: Sessions,
+}
+
+#[hooks]
+impl ContextEngine for Recall {
+    type Config = Config;
+
+    fn create(config: Config, _: &Factory) -> Result<Self> {
+        Ok(Recall { config, sessions: Sessions::default() })
+    }
+
+    fn info(&self) -> Info {
+        Info::new("recall", "Recall").version(env!("CARGO_PKG_VERSION")).owns_compaction()
+    }
+
+    fn ingest(&self, context: &Context, entry: &Entry) -> Result<bool> {
+        self.sessions.of(context)?.lock().take_in(context, entry)
+    }
+
+    fn assemble(&self, context: &Context, request: &AssembleRequest) -> Result<Assembly> {
+        show::assemble(&self.config, &mut self.sessions.of(context)?.lock(), context, request)
+    }
+
+    fn compact(&self, context: &Context, request: &CompactRequest) -> Result<Compaction> {
+        compact::compact(&self.config, &mut self.sessions.of(context)?.lock(), context, request)
+    }
+
+    fn tools(&self, _: &Context) -> Result<Vec<Tool>> {
+        Ok(tools::offered(&self.config))
+    }
+
+    fn call_tool(&self, context: &Context, request: &ToolRequest) -> Result<ToolReply> {
+        tools::call(&self.config, &mut self.sessions.of(context)?.lock(), context, request)
+    }
+}
+
+export_engine! {
+    plugin: "recall",
+    engines: { "recall" => Recall },
+    config_schema: r#"{
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {}
+    }"#,
+}

@@ -1,0 +1,1 @@
+//! Words, sentences and dates of a text.

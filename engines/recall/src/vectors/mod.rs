@@ -1,0 +1,1 @@
+//! The static table that turns a text into a vector.
