@@ -4,6 +4,7 @@
 mod chaos;
 mod conform;
 mod crash;
+mod eval;
 mod fuzz;
 mod licences;
 mod run;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         "conform" => conform::conform(&rest),
         "chaos" => chaos::chaos(&rest),
         "crash" => crash::crash(&rest),
+        "eval" => eval::eval(&rest),
         "soak" => soak::soak(&rest),
         "smoke" => smoke::smoke(),
         "licences" => licences::check(),
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
                  chaos [ARGS] run every mode of the chaos engine in every hook in both isolations, or what ARGS name: --mode, --hook, \
                  --isolation, --part N/M, --jobs, --json, --list; --leak ROUNDS; --today (the part of the commit's day)\n  \
                  crash [ARGS] kill the gateway again and again under load, and check what its clients were told (--rounds, --seed, --isolation, --at)\n  \
+                 eval [ARGS]  play recorded conversations through engines and tell what of the evidence stands in the prompts \
+                 (docs/evaluation.md)\n  \
                  soak [--minutes N] [--seed N] [--isolation I]  a gateway under clients of every kind while its engines fail (2 minutes)\n  \
                  fuzz [--seconds N] [--keep] [TARGETS]  the fuzz targets, each for so many seconds (10); --keep adds to their corpora\n  \
                  smoke        start what `run` starts, hold a conversation with it, stop it\n  \
