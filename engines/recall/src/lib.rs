@@ -42,23 +42,52 @@ impl ContextEngine for Recall {
     type Config = Config;
 
     fn create(config: Config, _: &Factory) -> Result<Self> {
-        Ok(Recall { config, sessions: Sessions::default() })
+        let sessions = Sessions::new(config.memory_mb << 20);
+        Ok(Recall { config, sessions })
     }
 
     fn info(&self) -> Info {
         Info::new("recall", "Recall").version(env!("CARGO_PKG_VERSION")).owns_compaction()
     }
 
+    fn bootstrap(&self, context: &Context) -> Result<Bootstrapped> {
+        let imported = self.sessions.of(context)?.lock().catch_up(context)?;
+        Ok(Bootstrapped { bootstrapped: true, imported_messages: Some(imported), reason: None })
+    }
+
     fn ingest(&self, context: &Context, entry: &Entry) -> Result<bool> {
-        self.sessions.of(context)?.lock().take_in(context, entry)
+        Ok(self.ingest_batch(context, std::slice::from_ref(entry))? > 0)
+    }
+
+    fn ingest_batch(&self, context: &Context, entries: &[Entry]) -> Result<u64> {
+        self.sessions.of(context)?.lock().take_in_all(context, entries)
+    }
+
+    fn commit_turn(&self, context: &Context, turn: &CommitTurn) -> Result<Committed> {
+        self.sessions.of(context)?.lock().commit(context, turn)
     }
 
     fn assemble(&self, context: &Context, request: &AssembleRequest) -> Result<Assembly> {
-        show::assemble(&self.config, &mut self.sessions.of(context)?.lock(), context, request)
+        let held = self.sessions.of(context)?;
+        let mut session = held.lock();
+        session.reconcile(context, request.history())?;
+        let assembly = show::assemble(&self.config, &mut session, context, request)?;
+        session.store_if_allowed(context)?;
+        Ok(assembly)
     }
 
     fn compact(&self, context: &Context, request: &CompactRequest) -> Result<Compaction> {
-        compact::compact(&self.config, &mut self.sessions.of(context)?.lock(), context, request)
+        let held = self.sessions.of(context)?;
+        let mut session = held.lock();
+        session.reconcile(context, request.history())?;
+        let compaction = compact::compact(&self.config, &mut session, context, request)?;
+        session.store(context)?;
+        Ok(compaction)
+    }
+
+    fn on_session_ended(&self, context: &Context, _: &SessionEnded) -> Result<()> {
+        self.sessions.forget(context.session().id());
+        Ok(())
     }
 
     fn tools(&self, _: &Context) -> Result<Vec<Tool>> {
@@ -66,7 +95,11 @@ impl ContextEngine for Recall {
     }
 
     fn call_tool(&self, context: &Context, request: &ToolRequest) -> Result<ToolReply> {
-        tools::call(&self.config, &mut self.sessions.of(context)?.lock(), context, request)
+        let held = self.sessions.of(context)?;
+        let mut session = held.lock();
+        let reply = tools::call(&self.config, &mut session, context, request)?;
+        session.store(context)?;
+        Ok(reply)
     }
 }
 
@@ -76,6 +109,15 @@ export_engine! {
     config_schema: r#"{
         "type": "object",
         "additionalProperties": false,
-        "properties": {}
+        "properties": {
+            "memory_mb": {
+                "type": "integer", "minimum": 1, "default": 512,
+                "description": "Most memory of all sessions together, in MiB; the least recently used come back from the store."
+            },
+            "other_sessions": {
+                "type": "boolean", "default": false,
+                "description": "The search tool finds in the agent's other sessions, too. Needs the grant \"sessions\"."
+            }
+        }
     }"#,
 }

@@ -1,69 +1,187 @@
 //! What is known of one session, and how it is stored and made again.
+//!
+//! ```text
+//!  commit, cursor ─► take_in ─► rows, index, pins ─► save ─► one batch of the store's scope of the session
+//!                                     ▲                                   │
+//!  history of a prompt ─► reconcile ──┘            load ◄─────────────────┘  first use, or the store knows better
+//! ```
+//!
+//! Memory claims nothing that the store refused. Each batch names the state that it starts from and the one that it makes
+//! ([`disk`]); a batch whose outcome is not known leaves a mark, and the next use of the session asks the store what is true.
+//! Entries that are only known from the history of a prompt are loose: they are found and shown, but not stored, and make room
+//! when the host hands something else over.
+//!
+//! | file | concept |
+//! |---|---|
+//! | [`stored`] | an entry as a value of the store |
+//! | [`kept`] | a value that is stored whole when it changed |
+//! | [`disk`] | keys, the state of the scope, loading |
+//! | [`catch_up`] | the transcript, read from where this session stands |
+//! | [`reader`] | texts of entries, from the history or the store |
+//! | [`sessions`] | the sessions of one instance, and the bound on their memory |
+
+mod catch_up;
+mod disk;
+mod kept;
+mod reader;
+mod sessions;
+mod stored;
 
 use crate::index::{Index, NewEntry, Ordinal};
 use crate::pins::Pins;
+use crate::show;
+use disk::Disk;
+use engine_abi::wire::entry_flags;
 use engine_abi::*;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+pub(crate) use kept::Kept;
+pub(crate) use reader::Reader;
+pub(crate) use sessions::Sessions;
+use std::collections::VecDeque;
+use stored::OpenCalls;
+pub(crate) use stored::Stored;
 
 /// What is known of one session.
 #[derive(Default)]
 pub(crate) struct Session {
-    /// The entries by ordinal. Their ids rise.
+    /// The entries by ordinal, in the order of arrival. Ids rise along it, except where the host handed a turn over later than
+    /// one that followed it: find an entry by [`Session::ordinal`].
     pub rows: Vec<Head>,
     /// The index over them.
     pub index: Index,
     /// What is pinned.
-    pub pins: Pins,
+    pub pins: Kept<Pins>,
+    /// What [`show`] remembers of the prompts before.
+    pub shown: Kept<show::State>,
+    /// Ordinals by rising id, where the rows themselves are not in that order.
+    by_id: Option<Vec<Ordinal>>,
+    /// How many rows, from the first, are in the store or in the batch of this call.
+    kept: usize,
+    /// Values of the rows behind them.
+    loose: VecDeque<Vec<u8>>,
+    /// The calls that the next tool results answer.
+    open: OpenCalls,
+    /// How memory stands to the store.
+    disk: Disk,
+    /// Bytes of all texts.
+    text_bytes: usize,
 }
 
 impl Session {
-    /// Takes in an entry; true when it is new.
+    /// Takes in an entry that the host hands over; true when it is new. [`Session::save`] puts it into the call's batch.
     pub(crate) fn take_in(&mut self, context: &Context, entry: &Entry) -> Result<bool> {
-        let _ = context;
-        if self.rows.last().is_some_and(|last| last.id >= entry.id()) {
+        if context.session().ephemeral() {
+            // Nothing of such a turn stays, and nothing of the session is asked for after it.
+            return Ok(true);
+        }
+        if let Some(next) = self.rows.get(self.kept) {
+            let same = next.id == entry.id() && next.text_bytes == entry.head().text_bytes;
+            if same && let Some(value) = self.loose.pop_front() {
+                self.disk.put_entry(context, self.kept, &value);
+                self.kept += 1;
+                self.learn(self.kept - 1, entry);
+                return Ok(true);
+            }
+            if self.ordinal(entry.id()).is_none_or(|ordinal| ordinal as usize >= self.kept) {
+                self.drop_loose(context)?;
+            }
+        }
+        if self.ordinal(entry.id()).is_some() {
             return Ok(false);
         }
-        self.index.add(&NewEntry {
-            ordinal: Ordinal::try_from(self.rows.len()).map_err(|_| Error::new("the session is too long"))?,
-            role: entry.head().role,
-            time_ms: entry.head().time_ms,
-            tokens: entry.head().tokens,
-            starts_turn: entry.head().starts_turn(),
-            name: entry.name(),
-            text: entry.text(),
-        });
-        self.rows.push(*entry.head());
+        let stored = stored::of_entry(entry, &self.open);
+        let value = stored.encode()?;
+        self.disk.put_entry(context, self.rows.len(), &value);
+        self.add(&value)?;
+        self.kept = self.rows.len();
+        self.learn(self.kept - 1, entry);
         Ok(true)
+    }
+
+    /// Takes in entries that the host hands over without a turn, and stores them; gives how many were new.
+    pub(crate) fn take_in_all(&mut self, context: &Context, entries: &[Entry]) -> Result<u64> {
+        let mut new = 0;
+        for entry in entries {
+            new += u64::from(self.take_in(context, entry)?);
+        }
+        self.store(context)?;
+        Ok(new)
+    }
+
+    /// Takes note of entries of a prompt's history that were never handed over: a look at a session that was not taken up, or an
+    /// ephemeral turn. They are not stored. Costs what is new.
+    pub(crate) fn reconcile(&mut self, context: &Context, history: History<'_>) -> Result<()> {
+        let heads = history.heads();
+        let is_known = |head: &Head| self.ordinal(head.id).is_some() || head.has(entry_flags::SUMMARY);
+        let new = heads.len() - heads.iter().rev().take_while(|head| !is_known(head)).count();
+        for at in new..heads.len() {
+            context.check()?;
+            let entry = history.entry(at)?;
+            let value = stored::of_entry(&entry, &self.open).encode()?;
+            self.add(&value)?;
+            self.loose.push_back(value);
+            if context.session().ephemeral() {
+                self.learn(self.rows.len() - 1, &entry);
+            }
+        }
+        Ok(())
     }
 
     /// The ordinal of the entry with this id.
     pub(crate) fn ordinal(&self, id: u64) -> Option<Ordinal> {
-        let at = self.rows.binary_search_by_key(&id, |row| row.id).ok()?;
-        Ordinal::try_from(at).ok()
+        let Some(by_id) = &self.by_id else {
+            let at = self.rows.binary_search_by_key(&id, |row| row.id).ok()?;
+            return Ordinal::try_from(at).ok();
+        };
+        let at = by_id.binary_search_by_key(&id, |ordinal| self.rows[*ordinal as usize].id).ok()?;
+        Some(by_id[at])
     }
-}
 
-/// A session that one call at a time may hold.
-#[derive(Clone, Default)]
-pub(crate) struct Held(Arc<Mutex<Session>>);
-
-impl Held {
-    /// Waits until nobody else holds it. The host never enters one session twice at once, so that is at once.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Session> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The texts of its entries: from `history` where that has them, else from the store.
+    pub(crate) fn texts<'a>(&'a self, context: &'a Context, history: Option<History<'a>>) -> Reader<'a> {
+        Reader::new(context, self, history)
     }
-}
 
-/// The sessions of one instance.
-#[derive(Default)]
-pub(crate) struct Sessions(Mutex<HashMap<String, Held>>);
+    /// About how much memory it takes, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        // The index holds postings, and vectors of fixed size; both grow with the words.
+        let loose: usize = self.loose.iter().map(Vec::len).sum();
+        self.rows.len() * 512 + self.text_bytes + loose
+    }
 
-impl Sessions {
-    /// The session of the call.
-    pub(crate) fn of(&self, context: &Context) -> Result<Held> {
-        let id = context.session().id();
-        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(sessions.entry(id.to_owned()).or_default().clone())
+    /// Adds an entry at the end, from its value.
+    fn add(&mut self, value: &[u8]) -> Result<()> {
+        let stored = Stored::decode(value).ok_or_else(|| Error::new("an entry of the store cannot be read"))?;
+        let ordinal = Ordinal::try_from(self.rows.len()).map_err(|_| Error::new("the session is too long"))?;
+        let (head, told) = (stored.head(), stored.told());
+        self.index.add(&NewEntry {
+            ordinal,
+            role: head.role,
+            time_ms: head.time_ms,
+            tokens: head.tokens,
+            starts_turn: head.starts_turn(),
+            name: stored.name,
+            text: &told,
+        });
+        self.open.note(ordinal, &stored);
+        self.text_bytes += told.len();
+        self.place(head.id, ordinal);
+        self.rows.push(head);
+        Ok(())
+    }
+
+    /// Learns what the person wants for good.
+    fn learn(&mut self, at: usize, entry: &Entry) {
+        let _ = (at, entry, &mut self.pins);
+    }
+
+    /// Keeps the order by id, before the row is added.
+    fn place(&mut self, id: u64, ordinal: Ordinal) {
+        if self.by_id.is_none() && self.rows.last().is_some_and(|last| last.id > id) {
+            self.by_id = Some((0..ordinal).collect());
+        }
+        if let Some(by_id) = &mut self.by_id {
+            let at = by_id.partition_point(|known| self.rows[*known as usize].id < id);
+            by_id.insert(at, ordinal);
+        }
     }
 }

@@ -4,6 +4,10 @@ use crate::config::Config;
 use crate::session::Session;
 use engine_abi::*;
 
+/// What is remembered of the prompts before.
+#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub(crate) struct State {}
+
 /// `assemble`.
 pub(crate) fn assemble(
     config: &Config,

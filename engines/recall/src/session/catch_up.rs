@@ -1,0 +1,80 @@
+//! The transcript, read from where the session stands.
+
+use super::Session;
+use engine_abi::*;
+
+/// Bytes of entries after which a long catch-up is made durable, so that one that ends early goes on from there.
+const BATCH_BYTES: usize = 4 << 20;
+
+impl Session {
+    /// Takes in what the transcript has and this session has not: behind what the host knows to be handed over, or from the first
+    /// entry when what was stored is lost. Gives how many entries were new.
+    pub(crate) fn catch_up(&mut self, context: &Context) -> Result<u64> {
+        let imported = self.read_transcript(context, self.unread(), u64::MAX)?;
+        self.disk.from_start = false;
+        self.store(context)?;
+        Ok(imported)
+    }
+
+    /// Takes in an accepted turn.
+    pub(crate) fn commit(&mut self, context: &Context, turn: &CommitTurn) -> Result<Committed> {
+        let before = turn.admission().effective_parent_id();
+        if before != 0 && self.ordinal(before).is_none() {
+            // Turns that another engine served, or all that was stored is lost: what lies before this turn comes before it. A
+            // compaction of the host may stand there, too, and then there is nothing to read.
+            let first = turn.entries().first().map_or(0, Entry::id);
+            self.read_transcript(context, self.unread(), first)?;
+            self.store(context)?;
+        }
+        let last = turn.entries().last().map_or(0, Entry::id);
+        let committed = context.commit_once(turn, |entry| {
+            let new = self.take_in(context, entry)?;
+            if entry.id() == last {
+                self.save(context)?;
+            }
+            Ok(new)
+        })?;
+        if committed == Committed::Committed {
+            self.saved();
+        }
+        Ok(committed)
+    }
+
+    /// Where the transcript has what this session has not.
+    fn unread(&self) -> CursorRequest {
+        if self.disk.from_start { CursorRequest::default() } else { CursorRequest::after_handed_over() }
+    }
+
+    /// Takes in entries with ids below `end`, page by page.
+    fn read_transcript(&mut self, context: &Context, mut request: CursorRequest, end: u64) -> Result<u64> {
+        let mut imported = 0;
+        if !context.offers(wire::service::TRANSCRIPT) {
+            return Ok(0);
+        }
+        loop {
+            context.check()?;
+            match context.read_transcript(&request)? {
+                Page::Entries { entries, cursor, has_more, required_bytes } => {
+                    for entry in entries.iter().take_while(|entry| entry.id() < end) {
+                        imported += u64::from(self.take_in(context, entry)?);
+                        if self.disk.batch_bytes >= BATCH_BYTES {
+                            self.store(context)?;
+                        }
+                    }
+                    if !has_more || entries.last().is_some_and(|last| last.id() >= end) {
+                        return Ok(imported);
+                    }
+                    if entries.is_empty() && request.max_bytes != 0 {
+                        return Err(Error::new("an entry of the transcript is larger than any page"));
+                    }
+                    request.cursor = cursor;
+                    // One entry that is larger than the usual page.
+                    request.max_bytes = required_bytes.unwrap_or(0);
+                }
+                // The branch was rewritten: what is known already is not taken in twice.
+                Page::Reset { cursor, .. } => request.cursor = cursor,
+                _ => return Ok(imported),
+            }
+        }
+    }
+}

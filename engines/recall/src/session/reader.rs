@@ -1,0 +1,58 @@
+//! Texts of entries: from the history of the call where that has them, else from the store.
+
+use super::disk::entry_key;
+use super::{Session, Stored};
+use crate::find::Texts;
+use crate::index::Ordinal;
+use engine_abi::{Context, History, Result};
+use std::borrow::Cow;
+
+/// Reads texts of one session within one call.
+pub(crate) struct Reader<'a> {
+    context: &'a Context,
+    session: &'a Session,
+    history: Option<History<'a>>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(context: &'a Context, session: &'a Session, history: Option<History<'a>>) -> Reader<'a> {
+        Reader { context, session, history }
+    }
+
+    /// The value of an entry, as [`Stored::decode`] reads it; `None` when there is no such entry.
+    pub(crate) fn value(&self, ordinal: Ordinal) -> Result<Option<Cow<'a, [u8]>>> {
+        let at = ordinal as usize;
+        if at >= self.session.rows.len() {
+            return Ok(None);
+        }
+        match at.checked_sub(self.session.kept) {
+            Some(loose) => Ok(self.session.loose.get(loose).map(|value| Cow::Borrowed(value.as_slice()))),
+            None => Ok(self.context.store().get(entry_key(ordinal))?.map(Cow::Owned)),
+        }
+    }
+
+    /// The text in the history. What the host has made shorter there is not what was indexed.
+    fn in_history(&self, ordinal: Ordinal) -> Option<String> {
+        let history = self.history?;
+        let row = self.session.rows.get(ordinal as usize)?;
+        let heads = history.heads();
+        let at = heads.binary_search_by_key(&row.id, |head| head.id).ok()?;
+        if heads[at].text_bytes != row.text_bytes {
+            return None;
+        }
+        let entry = history.entry(at).ok()?;
+        Some(Stored::of(entry.head(), &entry, None).told().into_owned())
+    }
+}
+
+impl Texts for Reader<'_> {
+    fn text(&self, ordinal: Ordinal) -> Option<Cow<'_, str>> {
+        if let Some(text) = self.in_history(ordinal) {
+            return Some(Cow::Owned(text));
+        }
+        match self.value(ordinal).ok()?? {
+            Cow::Borrowed(value) => Stored::decode(value).map(|stored| stored.told()),
+            Cow::Owned(value) => Stored::decode(&value).map(|stored| Cow::Owned(stored.told().into_owned())),
+        }
+    }
+}
