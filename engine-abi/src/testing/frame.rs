@@ -5,7 +5,7 @@ use super::{Line, Shared, frame_of};
 use crate::MemoryHit;
 use crate::raw;
 use crate::wire::*;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
@@ -106,16 +106,55 @@ pub(super) struct Out {
     pub(super) compacted: Option<Compacted>,
     pub(super) ingested: Option<u64>,
     pub(super) committed: Option<u32>,
+    pub(super) imported: Option<u64>,
+    pub(super) prepared: Option<u64>,
+    pub(super) tools: Vec<(String, String, String)>,
+    pub(super) said: Option<(String, bool)>,
     pub(super) section: Option<String>,
     pub(super) hits: Vec<MemoryHit>,
+}
+
+/// Id of the session that there is when no other is named.
+pub(super) const SESSION_ID: &str = "session";
+/// Its key.
+pub(super) const SESSION_KEY: &str = "test:session";
+
+/// Entries as the wire has them, with what they point to.
+pub(super) struct Lent {
+    pub(super) entries: Vec<EntryV1>,
+    lines: Vec<(Line, Box<[ToolCallV1]>)>,
+}
+
+impl Lent {
+    pub(super) fn of(lines: &[Line]) -> Lent {
+        // The texts and the calls are on the heap, so moving the lines does not move them.
+        let lend = |line: Line| {
+            let calls = line.lend_calls();
+            (line, calls)
+        };
+        let lines: Vec<_> = lines.iter().cloned().map(lend).collect();
+        Lent { entries: lines.iter().map(|(line, calls)| line.entry(calls)).collect(), lines }
+    }
 }
 
 pub(super) struct Frame {
     pub(super) shared: Arc<Shared>,
     entries: Vec<EntryV1>,
     /// What the entries point to.
-    _lines: Vec<Line>,
+    _lines: Vec<(Line, Box<[ToolCallV1]>)>,
     session: SessionV1,
+    /// Id of the session, whose scope of the store is the call's, and its key.
+    pub(super) names: (String, String),
+    /// The current turn begins with this entry; 0 for none.
+    pub(super) fence: Cell<u64>,
+    /// Last entry that was given through the cursor.
+    pub(super) read_up_to: Cell<u64>,
+    /// Checks of the cancel signal before it fires.
+    pub(super) checks: Cell<u64>,
+    /// Pages that were lent.
+    pub(super) pages: RefCell<Vec<Lent>>,
+    /// Lists of texts that were lent.
+    pub(super) lists: RefCell<Vec<Box<[Str]>>>,
     out: RefCell<Out>,
     pub(super) error: RefCell<Option<String>>,
     lent: RefCell<Vec<Box<[u8]>>>,
@@ -124,23 +163,46 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn new(shared: &Arc<Shared>, lines: &[Line], token_budget: Option<u64>) -> Frame {
-        let lines = lines.to_vec();
+        Frame::of(shared, lines, token_budget, (SESSION_ID, SESSION_KEY))
+    }
+
+    /// A frame of a session with this id and key.
+    pub(super) fn of(
+        shared: &Arc<Shared>,
+        lines: &[Line],
+        token_budget: Option<u64>,
+        (id, key): (&str, &str),
+    ) -> Frame {
+        let names = (id.to_owned(), key.to_owned());
+        let Lent { entries, lines } = Lent::of(lines);
         Frame {
             shared: Arc::clone(shared),
-            // The texts are on the heap, so moving the lines does not move them.
-            entries: lines.iter().map(Line::entry).collect(),
+            entries,
             _lines: lines,
             session: SessionV1 {
-                session_id: Str::new("session"),
-                session_key: Str::new("test:session"),
+                // The names are on the heap, so moving the frame does not move them.
+                session_id: Str::new(&names.0),
+                session_key: Str::new(&names.1),
                 token_budget: token_budget.unwrap_or(NONE_U64),
                 ..crate::Session::NONE.0
             },
+            names,
+            fence: Cell::new(0),
+            read_up_to: Cell::new(0),
+            checks: Cell::new(u64::MAX),
+            pages: RefCell::default(),
+            lists: RefCell::default(),
             out: RefCell::default(),
             error: RefCell::default(),
             lent: RefCell::default(),
             pairs: RefCell::default(),
         }
+    }
+
+    /// Nothing of this call's turn is stored.
+    pub(super) fn ephemeral(mut self, ephemeral: bool) -> Frame {
+        self.session.ephemeral = ephemeral.into();
+        self
     }
 
     pub(super) fn as_wire(&self) -> *const FrameV1 {
@@ -153,7 +215,7 @@ impl Frame {
             sink: &raw const SINK,
             host: host(),
             entry: entry_at,
-            cancelled: never_cancelled,
+            cancelled,
             remaining_ms: a_minute,
         }
     }
@@ -264,8 +326,11 @@ extern "C" fn entry_at(frame: *const FrameV1, index: usize, out: *mut EntryV1) -
         None => status::NOT_FOUND,
     }
 }
-extern "C" fn never_cancelled(_: *const FrameV1) -> u32 {
-    0
+extern "C" fn cancelled(frame: *const FrameV1) -> u32 {
+    // SAFETY: the frame of the running call.
+    let checks = &unsafe { frame_of(frame) }.checks;
+    checks.set(checks.get().saturating_sub(1));
+    u32::from(checks.get() == 0)
 }
 extern "C" fn a_minute(_: *const FrameV1) -> u64 {
     60_000
@@ -313,6 +378,16 @@ sink! {
         summary: owned((*result).summary),
         first_kept_entry_id: (*result).first_kept_entry_id,
     });
+    bootstrap(result: *const BootstrapResultV1) |out| out.imported = Some((*result).imported_messages);
+    prepare_subagent(result: *const PrepareSubagentResultV1) |out| out.prepared = Some((*result).rollback_handle);
+    tool(tool: *const ToolV1) |out| out.tools.push((
+        owned((*tool).name).unwrap_or_default(),
+        owned((*tool).description).unwrap_or_default(),
+        owned((*tool).parameters_json).unwrap_or_default(),
+    ));
+    tool_result(result: *const ToolResultV1) |out| {
+        out.said = Some((owned((*result).text).unwrap_or_default(), (*result).is_error == 1));
+    };
     memory_prompt(text: Str) |out| out.section = owned(text);
     memory_hits(hits: *const MemoryHitV1, len: usize) |out| {
         out.hits.extend(raw::slice(hits, len).iter().map(|hit| MemoryHit {
@@ -332,11 +407,7 @@ macro_rules! ignored {
 }
 
 ignored! {
-    bootstrap(*const BootstrapResultV1);
     maintain(*const MaintainResultV1);
-    prepare_subagent(*const PrepareSubagentResultV1);
-    tool(*const ToolV1);
-    tool_result(*const ToolResultV1);
 }
 
 pub(super) static SINK: SinkV1 = SinkV1 {

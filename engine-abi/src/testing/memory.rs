@@ -1,7 +1,8 @@
 //! A memory provider under test.
 
 use super::frame::{Failure, Frame, InfoSeen, SINK, register};
-use super::{Shared, services};
+use super::services;
+use super::world::Shared;
 use crate::wire::{self, EntryPointV1, MemoryFactoryV1, MemoryInstanceV1, Str, StrList, status};
 use crate::{CitationsMode, MemoryHit};
 use std::path::Path;

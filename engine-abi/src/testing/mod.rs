@@ -22,21 +22,25 @@
 //! assert_eq!(engine.assemble(&history, Some(1000)).unwrap().ids(&history), [1, 2]);
 //! ```
 //!
-//! Tokens are a quarter of the bytes. There is no model, no memory and one session; the store lives as long as the
-//! engine.
+//! Tokens are a quarter of the bytes. There is no model and no memory. The store lives as long as the engine, or as the
+//! [`World`] that it is made in; a world has transcripts, too, and can let batches of the store fail.
 #![allow(unsafe_code, reason = "plays the host: lends pointers to an engine's functions and reads what they push")]
 
 mod frame;
 mod memory;
 mod services;
+mod talk;
+mod transcript;
+mod world;
 
 use crate::wire::{self, CallV1, EntryPointV1, FactoryV1, FrameV1, InstanceV1, Str, status};
 pub use frame::{Assembled, Compacted, Failure, InfoSeen, Piece};
 use frame::{Frame, SINK};
 pub use memory::{Folders, Memory};
 pub use services::logged;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+pub use talk::{Said, Spawn, Talk};
+use world::Shared;
+pub use world::{Fault, World};
 
 /// One entry of a made-up history. An entry of the person starts a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +55,14 @@ pub struct Line {
     pub tokens: u32,
     /// Text.
     pub text: String,
+    /// When it was said, in ms since the epoch.
+    pub time_ms: i64,
+    /// Name of who said it.
+    pub name: Option<String>,
+    /// Id of the call that a tool's result answers.
+    pub answers: Option<String>,
+    /// Tool calls of the model: id, name, arguments.
+    pub calls: Vec<[String; 3]>,
 }
 
 impl Line {
@@ -78,16 +90,44 @@ impl Line {
         Line { tokens, ..self }
     }
 
-    fn of(id: u64, role: u32, text: &str) -> Line {
-        let tokens = u32::try_from(text.len() / 4 + 1).unwrap_or(u32::MAX);
-        Line { id, role, flags: 0, tokens, text: text.to_owned() }
+    /// The same, said at another time.
+    #[must_use]
+    pub fn at(self, time_ms: i64) -> Line {
+        Line { time_ms, ..self }
     }
 
-    fn entry(&self) -> wire::EntryV1 {
+    /// The same, said by somebody with a name.
+    #[must_use]
+    pub fn named(self, name: &str) -> Line {
+        Line { name: Some(name.to_owned()), ..self }
+    }
+
+    /// The same with a tool call more.
+    #[must_use]
+    pub fn calling(mut self, id: &str, name: &str, arguments: &str) -> Line {
+        self.calls.push([id, name, arguments].map(str::to_owned));
+        self.flags |= wire::entry_flags::TOOL_CALLS;
+        self
+    }
+
+    /// The same as the result of a tool call.
+    #[must_use]
+    pub fn answering(self, call_id: &str) -> Line {
+        Line { answers: Some(call_id.to_owned()), ..self }
+    }
+
+    fn of(id: u64, role: u32, text: &str) -> Line {
+        let tokens = u32::try_from(text.len() / 4 + 1).unwrap_or(u32::MAX);
+        let text = text.to_owned();
+        Line { id, role, flags: 0, tokens, text, time_ms: 0, name: None, answers: None, calls: Vec::new() }
+    }
+
+    /// Lends the entry; `calls` are those of the line, as the wire has them.
+    fn entry(&self, calls: &[wire::ToolCallV1]) -> wire::EntryV1 {
         wire::EntryV1 {
             head: wire::EntryHeadV1 {
                 id: self.id,
-                time_ms: 0,
+                time_ms: self.time_ms,
                 tokens: self.tokens,
                 role: self.role,
                 flags: self.flags,
@@ -97,28 +137,28 @@ impl Line {
                 role: self.role,
                 reserved: 0,
                 text: Str::new(&self.text),
-                tool_call_id: Str::NONE,
-                name: Str::NONE,
-                tool_calls: std::ptr::null(),
-                tool_calls_len: 0,
+                tool_call_id: Str::opt(self.answers.as_deref()),
+                name: Str::opt(self.name.as_deref()),
+                tool_calls: calls.as_ptr(),
+                tool_calls_len: calls.len(),
             },
         }
     }
-}
 
-/// What all calls of one engine share.
-#[derive(Default)]
-struct Shared {
-    store: Mutex<Stored>,
+    fn lend_calls(&self) -> Box<[wire::ToolCallV1]> {
+        let lend = |[id, name, arguments]: &[String; 3]| wire::ToolCallV1 {
+            id: Str::new(id),
+            name: Str::new(name),
+            arguments: Str::new(arguments),
+        };
+        self.calls.iter().map(lend).collect()
+    }
 }
-
-/// Values by scope (true for the engine's own) and key.
-type Stored = BTreeMap<(bool, Vec<u8>), Vec<u8>>;
 
 /// One instance of an engine, with its host. Disposed when it is dropped.
 pub struct Engine {
     instance: InstanceV1,
-    shared: Arc<Shared>,
+    world: World,
 }
 
 impl Engine {
@@ -128,7 +168,22 @@ impl Engine {
     ///
     /// What the factory said.
     pub fn new<E: crate::ContextEngine>(config_json: &str) -> Result<Engine, Failure> {
-        Engine::make(&crate::factory::<E>(), config_json)
+        Engine::within::<E>(config_json, &World::default())
+    }
+
+    /// The same in a world that outlives it.
+    ///
+    /// # Errors
+    ///
+    /// What the factory said.
+    pub fn within<E: crate::ContextEngine>(config_json: &str, world: &World) -> Result<Engine, Failure> {
+        Engine::make(&crate::factory::<E>(), config_json, world)
+    }
+
+    /// The engine with a session of its world.
+    #[must_use]
+    pub fn talk(&self, session_id: &str, session_key: &str) -> Talk<'_> {
+        Talk::new(self, session_id, session_key)
     }
 
     /// An instance of the first engine that a library registers.
@@ -142,12 +197,11 @@ impl Engine {
     /// When the library registers no engine.
     pub fn from_entry(entry: &EntryPointV1, config_json: &str) -> Result<Engine, Failure> {
         let registered = frame::register(entry)?;
-        Engine::make(&registered.engines[0].1, config_json)
+        Engine::make(&registered.engines[0].1, config_json, &World::default())
     }
 
-    fn make(factory: &FactoryV1, config_json: &str) -> Result<Engine, Failure> {
-        let shared = Arc::new(Shared::default());
-        let frame = Frame::new(&shared, &[], None);
+    fn make(factory: &FactoryV1, config_json: &str, world: &World) -> Result<Engine, Failure> {
+        let frame = Frame::new(&world.0, &[], None);
         let context = wire::FactoryContextV1 {
             host: services::host(),
             frame: frame.as_wire(),
@@ -160,7 +214,7 @@ impl Engine {
         };
         let mut instance = InstanceV1::NONE;
         frame.result((factory.create)(factory.tag, &raw const context, &raw mut instance))?;
-        Ok(Engine { instance, shared })
+        Ok(Engine { instance, world: world.clone() })
     }
 
     /// The engine's function table.
@@ -176,7 +230,7 @@ impl Engine {
     ///
     /// What the hook said.
     pub fn info(&self) -> Result<InfoSeen, Failure> {
-        let frame = Frame::new(&self.shared, &[], None);
+        let frame = Frame::new(&self.world.0, &[], None);
         let answer = self.table().info.map_or(status::UNSUPPORTED, |hook| hook(self.instance.instance, &frame.call()));
         frame.result(answer)?;
         frame.out().info.ok_or_else(|| Failure::missing("info"))
@@ -188,24 +242,7 @@ impl Engine {
     ///
     /// What the hook said, or that it pushed no result.
     pub fn assemble(&self, history: &[Line], token_budget: Option<u64>) -> Result<Assembled, Failure> {
-        let frame = Frame::new(&self.shared, history, token_budget);
-        let heads = frame.heads();
-        let args = wire::AssembleArgsV1 {
-            session: frame.session(),
-            entries: heads.as_ptr(),
-            entries_len: heads.len(),
-            prompt: std::ptr::null(),
-            system_tokens: 0,
-            available_tools: wire::StrList::NONE,
-            model: Str::NONE,
-            citations_mode: wire::citations_mode::AUTO,
-            reserved: 0,
-        };
-        self.run(&frame, self.table().assemble, &args)?;
-        let out = frame.out();
-        out.assembled
-            .map(|result| Assembled { pieces: out.pieces, ..result })
-            .ok_or_else(|| Failure::missing("assemble"))
+        self.usual().assemble(history, None, token_budget)
     }
 
     /// `compact` of the whole `history`, forced.
@@ -214,22 +251,7 @@ impl Engine {
     ///
     /// What the hook said, or that it pushed no result.
     pub fn compact(&self, history: &[Line], token_budget: Option<u64>) -> Result<Compacted, Failure> {
-        let frame = Frame::new(&self.shared, history, token_budget);
-        let heads = frame.heads();
-        let args = wire::CompactArgsV1 {
-            session: frame.session(),
-            entries: heads.as_ptr(),
-            entries_len: heads.len(),
-            force: 1,
-            target: wire::compaction_target::BUDGET,
-            trigger: wire::trigger::MANUAL,
-            attempt: 1,
-            max_attempts: 1,
-            force_reason: wire::force_reason::MANUAL,
-            custom_instructions: Str::NONE,
-        };
-        self.run(&frame, self.table().compact, &args)?;
-        frame.out().compacted.ok_or_else(|| Failure::missing("compact"))
+        self.usual().compact(history, token_budget)
     }
 
     /// `ingest`; true when the entry was new.
@@ -238,10 +260,7 @@ impl Engine {
     ///
     /// What the hook said, or that it pushed no result.
     pub fn ingest(&self, line: &Line) -> Result<bool, Failure> {
-        let frame = Frame::new(&self.shared, std::slice::from_ref(line), None);
-        let args = wire::IngestArgsV1 { session: frame.session(), entries: frame.list() };
-        self.run(&frame, self.table().ingest, &args)?;
-        frame.out().ingested.map(|count| count > 0).ok_or_else(|| Failure::missing("ingest"))
+        self.usual().ingest(line)
     }
 
     /// `ingest` of one entry `times` times through one prepared call: what a bare call through the table costs, for benches.
@@ -250,7 +269,7 @@ impl Engine {
     ///
     /// The first status that is not [`status::OK`], or that the engine has no such hook.
     pub fn ingest_times(&self, line: &Line, times: usize) -> Result<(), Failure> {
-        let frame = Frame::new(&self.shared, std::slice::from_ref(line), None);
+        let frame = Frame::new(&self.world.0, std::slice::from_ref(line), None);
         let args = wire::IngestArgsV1 { session: frame.session(), entries: frame.list() };
         let ingest = self.table().ingest.ok_or_else(|| Failure::missing("ingest"))?;
         let call = frame.call();
@@ -269,25 +288,12 @@ impl Engine {
     ///
     /// What the hook said, or that it pushed no result.
     pub fn commit(&self, advancement_key: &str, turn: &[Line]) -> Result<u32, Failure> {
-        let frame = Frame::new(&self.shared, turn, None);
-        let anchor = |line: Option<&Line>| wire::AnchorV1 {
-            entry_id: line.map_or(0, |line| line.id),
-            raw_seq: line.map_or(0, |line| line.id),
-            effective_parent_id: 0,
-            active_message_position: 0,
-            generation: 1,
-            idempotency_key: Str::NONE,
-        };
-        let args = wire::CommitTurnArgsV1 {
-            session: frame.session(),
-            advancement_key: Str::new(advancement_key),
-            logical_turn_id: Str::new("turn"),
-            admission: anchor(turn.first()),
-            terminal: anchor(turn.last()),
-            entries: frame.list(),
-        };
-        self.run(&frame, self.table().commit_turn, &args)?;
-        frame.out().committed.ok_or_else(|| Failure::missing("commitTurn"))
+        self.usual().commit(advancement_key, turn)
+    }
+
+    /// With the session that there is when no other is named.
+    fn usual(&self) -> Talk<'_> {
+        self.talk(frame::SESSION_ID, frame::SESSION_KEY)
     }
 
     /// `dispose`; what it said. Done by the drop otherwise.
@@ -302,7 +308,7 @@ impl Engine {
     /// Number of keys in the engine's store, both scopes together.
     #[must_use]
     pub fn stored_keys(&self) -> usize {
-        self.shared.store.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.world.stored_keys()
     }
 
     fn run<A>(
@@ -320,7 +326,7 @@ impl Engine {
         if instance.table.is_null() {
             return Ok(());
         }
-        let frame = Frame::new(&self.shared, &[], None);
+        let frame = Frame::new(&self.world.0, &[], None);
         // SAFETY: a table lives for ever.
         let dispose = unsafe { &*instance.table }.dispose;
         frame.result(dispose.map_or(status::OK, |dispose| dispose(instance.instance, &frame.call())))

@@ -1,7 +1,8 @@
 //! The test host and the few services behind it: log, tokens, compaction, store.
 
-use super::frame::owned;
+use super::frame::{Frame, owned};
 use super::frame_of;
+use super::world::{Fault, Scope};
 use crate::host::extension;
 use crate::raw;
 use crate::wire::{self, *};
@@ -40,6 +41,8 @@ extern "C" fn service(_: *const HostV1, id: Str) -> ExtensionV1 {
         Some(wire::service::TOKENS) => extension(&TOKENS),
         Some(wire::service::COMPACTION) => extension(&COMPACTION),
         Some(wire::service::STORE) => extension(&STORE),
+        Some(wire::service::TRANSCRIPT) => extension(&super::transcript::TRANSCRIPT),
+        Some(wire::service::SESSIONS) => extension(&super::transcript::SESSIONS),
         _ => ExtensionV1::NONE,
     }
 }
@@ -98,11 +101,16 @@ unsafe fn bytes<'a>(bytes: Bytes) -> &'a [u8] {
     unsafe { raw::slice(bytes.ptr, bytes.len) }
 }
 
+/// The scope of a call.
+fn scope(frame: &Frame, engine_scope: u32) -> Scope {
+    (engine_scope == 0).then(|| frame.names.0.clone())
+}
+
 extern "C" fn get(frame: *const FrameV1, engine_scope: u32, key: Bytes, out: *mut Bytes) -> u32 {
     // SAFETY: the frame of the running call; the engine lends the key.
     let (frame, key) = unsafe { (frame_of(frame), bytes(key).to_vec()) };
-    let store = frame.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(value) = store.get(&(engine_scope == 1, key)) else { return status::NOT_FOUND };
+    let store = frame.shared.store();
+    let Some(value) = store.get(&(scope(frame, engine_scope), key)) else { return status::NOT_FOUND };
     // SAFETY: `out` is the engine's.
     unsafe { out.write(frame.lend(value)) };
     status::OK
@@ -118,10 +126,12 @@ extern "C" fn scan(
 ) -> u32 {
     // SAFETY: the frame of the running call; the engine lends the keys.
     let (frame, prefix, after_key) = unsafe { (frame_of(frame), bytes(prefix), bytes(after)) };
-    let store = frame.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let store = frame.shared.store();
+    let scope = scope(frame, engine_scope);
+    let from = if after.ptr.is_null() { prefix } else { prefix.max(after_key) };
     let pairs: Box<[StorePairV1]> = store
-        .iter()
-        .filter(|((scope, key), _)| *scope == (engine_scope == 1) && key.starts_with(prefix))
+        .range((scope.clone(), from.to_vec())..)
+        .take_while(|((other, key), _)| *other == scope && key.starts_with(prefix))
         .filter(|((_, key), _)| after.ptr.is_null() || key.as_slice() > after_key)
         .take(usize::try_from(limit).unwrap_or(usize::MAX))
         .map(|((_, key), value)| StorePairV1 { key: frame.lend(key), value: frame.lend(value) })
@@ -135,32 +145,38 @@ extern "C" fn scan(
 extern "C" fn batch(frame: *const FrameV1, ops: *const StoreOpV1, len: usize) -> u32 {
     // SAFETY: the frame of the running call; the engine lends the operations.
     let (frame, ops) = unsafe { (frame_of(frame), raw::slice(ops, len)) };
-    let mut store = frame.shared.store.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut next = store.clone();
+    let fault = frame.shared.next_fault();
+    if fault == Some(Fault::Lost) {
+        return frame.fail(status::ERROR, "the batch was lost");
+    }
+    let mut store = frame.shared.store();
+    // SAFETY: as above.
+    let place = |op: &StoreOpV1| unsafe { (scope(frame, op.engine_scope), bytes(op.key).to_vec()) };
+    // Conditions are about what is there before the batch.
     for op in ops {
-        // SAFETY: as above.
-        let (key, value) = unsafe { ((op.engine_scope == 1, bytes(op.key).to_vec()), bytes(op.value).to_vec()) };
         let holds = match op.op {
-            store_op::PUT => {
-                next.insert(key, value);
-                true
-            }
-            store_op::DELETE => {
-                next.remove(&key);
-                true
-            }
-            store_op::REQUIRE_ABSENT => !store.contains_key(&key),
-            store_op::REQUIRE_EQUAL => store.get(&key) == Some(&value),
-            store_op::DELETE_PREFIX => {
-                next.retain(|(scope, other), _| *scope != key.0 || !other.starts_with(&key.1));
-                true
-            }
+            store_op::REQUIRE_ABSENT => !store.contains_key(&place(op)),
+            // SAFETY: as above.
+            store_op::REQUIRE_EQUAL => store.get(&place(op)).map(Vec::as_slice) == Some(unsafe { bytes(op.value) }),
+            store_op::PUT | store_op::DELETE | store_op::DELETE_PREFIX => true,
             _ => return frame.fail(status::INVALID, "unknown operation"),
         };
         if !holds {
             return frame.fail(status::REFUSED, "a condition of the batch does not hold");
         }
     }
-    *store = next;
-    status::OK
+    for op in ops {
+        let (scope, key) = place(op);
+        match op.op {
+            // SAFETY: as above.
+            store_op::PUT => drop(store.insert((scope, key), unsafe { bytes(op.value) }.to_vec())),
+            store_op::DELETE => drop(store.remove(&(scope, key))),
+            store_op::DELETE_PREFIX => store.retain(|(other, name), _| *other != scope || !name.starts_with(&key)),
+            _ => {}
+        }
+    }
+    match fault {
+        Some(Fault::Unknown) => frame.fail(status::ERROR, "what became of the batch is not known"),
+        _ => status::OK,
+    }
 }
