@@ -67,6 +67,8 @@ pub struct Assembled {
     pub system_prompt_addition: Option<String>,
     /// `volatilePromptAddition`.
     pub volatile_prompt_addition: Option<String>,
+    /// Of each piece that is a message, in order: the calls that it makes, and the call that it answers.
+    pub calls: Vec<(Vec<[String; 3]>, Option<String>)>,
 }
 
 impl Assembled {
@@ -94,6 +96,8 @@ pub struct Compacted {
     pub summary: Option<String>,
     /// `firstKeptEntryId`, or 0.
     pub first_kept_entry_id: u64,
+    /// `tokensBefore` and `tokensAfter`.
+    pub tokens: (Option<u64>, Option<u64>),
 }
 
 /// What a call has pushed so far.
@@ -102,6 +106,7 @@ pub(super) struct Out {
     failure: Option<(String, u64)>,
     pub(super) info: Option<InfoSeen>,
     pub(super) pieces: Vec<Piece>,
+    pub(super) calls: Vec<(Vec<[String; 3]>, Option<String>)>,
     pub(super) assembled: Option<Assembled>,
     pub(super) compacted: Option<Compacted>,
     pub(super) ingested: Option<u64>,
@@ -364,9 +369,13 @@ sink! {
     };
     message(message: *const MessageV1) |out| {
         out.pieces.push(Piece::Message((*message).role, owned((*message).text).unwrap_or_default()));
+        let calls = raw::slice((*message).tool_calls, (*message).tool_calls_len).iter();
+        let calls = calls.map(|call| [call.id, call.name, call.arguments].map(|text| owned(text).unwrap_or_default()));
+        out.calls.push((calls.collect(), owned((*message).tool_call_id)));
     };
     assemble(result: *const AssembleResultV1) |out| out.assembled = Some(Assembled {
         pieces: Vec::new(),
+        calls: Vec::new(),
         estimated_tokens: (*result).estimated_tokens,
         system_prompt_addition: owned((*result).system_prompt_addition),
         volatile_prompt_addition: owned((*result).volatile_prompt_addition),
@@ -377,6 +386,7 @@ sink! {
         reason: owned((*result).reason),
         summary: owned((*result).summary),
         first_kept_entry_id: (*result).first_kept_entry_id,
+        tokens: (raw::number((*result).tokens_before), raw::number((*result).tokens_after)),
     });
     bootstrap(result: *const BootstrapResultV1) |out| out.imported = Some((*result).imported_messages);
     prepare_subagent(result: *const PrepareSubagentResultV1) |out| out.prepared = Some((*result).rollback_handle);

@@ -161,7 +161,7 @@ impl<'a> Talk<'a> {
         self.run(&frame, self.engine.table().assemble, &args)?;
         let out = frame.out();
         out.assembled
-            .map(|result| Assembled { pieces: out.pieces, ..result })
+            .map(|result| Assembled { pieces: out.pieces, calls: out.calls, ..result })
             .ok_or_else(|| Failure::missing("assemble"))
     }
 
@@ -171,19 +171,34 @@ impl<'a> Talk<'a> {
     ///
     /// What the hook said, or that it pushed no result.
     pub fn compact(&self, history: &[Line], token_budget: Option<u64>) -> Result<Compacted, Failure> {
+        self.compact_for(history, token_budget, true, None)
+    }
+
+    /// The same, forced or not, with a focus of the operator.
+    ///
+    /// # Errors
+    ///
+    /// What the hook said, or that it pushed no result.
+    pub fn compact_for(
+        &self,
+        history: &[Line],
+        token_budget: Option<u64>,
+        force: bool,
+        focus: Option<&str>,
+    ) -> Result<Compacted, Failure> {
         let frame = self.frame(history, token_budget);
         let heads = frame.heads();
         let args = wire::CompactArgsV1 {
             session: frame.session(),
             entries: heads.as_ptr(),
             entries_len: heads.len(),
-            force: 1,
-            target: wire::compaction_target::BUDGET,
-            trigger: wire::trigger::MANUAL,
+            force: force.into(),
+            target: if force { wire::compaction_target::BUDGET } else { wire::compaction_target::THRESHOLD },
+            trigger: if force { wire::trigger::MANUAL } else { wire::trigger::BUDGET },
             attempt: 1,
             max_attempts: 1,
-            force_reason: wire::force_reason::MANUAL,
-            custom_instructions: Str::NONE,
+            force_reason: if force { wire::force_reason::MANUAL } else { wire::force_reason::NONE },
+            custom_instructions: Str::opt(focus),
         };
         self.run(&frame, self.engine.table().compact, &args)?;
         frame.out().compacted.ok_or_else(|| Failure::missing("compact"))

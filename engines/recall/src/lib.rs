@@ -42,6 +42,7 @@ impl ContextEngine for Recall {
     type Config = Config;
 
     fn create(config: Config, _: &Factory) -> Result<Self> {
+        let config = config.checked()?;
         let sessions = Sessions::new(config.memory_mb << 20);
         Ok(Recall { config, sessions })
     }
@@ -106,18 +107,5 @@ impl ContextEngine for Recall {
 export_engine! {
     plugin: "recall",
     engines: { "recall" => Recall },
-    config_schema: r#"{
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "memory_mb": {
-                "type": "integer", "minimum": 1, "default": 512,
-                "description": "Most memory of all sessions together, in MiB; the least recently used come back from the store."
-            },
-            "other_sessions": {
-                "type": "boolean", "default": false,
-                "description": "The search tool finds in the agent's other sessions, too. Needs the grant \"sessions\"."
-            }
-        }
-    }"#,
+    config_schema: include_str!("schema.json"),
 }

@@ -1,12 +1,49 @@
 //! What the model sees.
+//!
+//! ```text
+//!  pins │ log │ tail: newest turns, older results as stubs │ passages of older turns, current user message, its loop
+//!  ◄──────────── the same bytes until a batch ────────────► ◄──── the same within a turn ────►
+//! ```
+//!
+//! All of the history is shown while it fits. When it no longer does, a batch is made: the tail is shrunk to a low-water mark,
+//! whole turns go into one new item of the log, older results of tools become stubs, the pins are written anew. Until the next
+//! batch the prompt only grows at its end, so a provider's cache keeps what it has. What is folded is found again by the
+//! passages and by the tools.
+//!
+//! | file | concept |
+//! |---|---|
+//! | [`share`] | how a budget is divided |
+//! | [`state`] | what is remembered from prompt to prompt, and held against the history |
+//! | [`fold`] | where the tail begins |
+//! | [`stub`] | entries that are shown shorter |
+//! | [`log`], [`gist`] | the compacted log and its lines |
+//! | [`pinned`] | the block of pins |
+//! | [`passages`] | what is retrieved for a turn |
+//! | [`quote`], [`count`] | frames around what is quoted; what texts cost |
+
+mod count;
+mod fold;
+mod gist;
+mod log;
+mod passages;
+mod pinned;
+mod quote;
+mod share;
+mod state;
+mod stub;
+#[cfg(test)]
+mod tests;
 
 use crate::config::Config;
 use crate::session::Session;
+use count::Counter;
 use engine_abi::*;
-
-/// What is remembered of the prompts before.
-#[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct State {}
+use fold::{Aim, fold, tokens};
+use log::{Item, Line};
+use share::Shares;
+pub(crate) use state::State;
+use state::{Part, Tail, id_at};
+use stub::Stubber;
 
 /// `assemble`.
 pub(crate) fn assemble(
@@ -15,8 +52,250 @@ pub(crate) fn assemble(
     context: &Context,
     request: &AssembleRequest,
 ) -> Result<Assembly> {
-    let _ = (config, session);
+    let budget = context.session().token_budget().unwrap_or(u64::MAX);
+    let mut state = std::mem::take(&mut *session.shown);
     let history = request.history();
-    let start = history.newest_turns(context.session().token_budget().unwrap_or(u64::MAX));
-    Ok(Assembly::new().keep(&history.heads()[start..]))
+    let shares = Shares::of(config, budget, history.heads());
+    let mut show = Show { session, context, history, shares, state: &mut state, focus: None };
+    let answer = show.assemble(request);
+    *session.shown = state;
+    answer
 }
+
+/// One look at a history, with what is remembered of the looks before.
+pub(crate) struct Show<'a> {
+    pub session: &'a Session,
+    pub context: &'a Context,
+    pub history: History<'a>,
+    pub shares: Shares,
+    pub state: &'a mut State,
+    /// What a compaction was asked to keep.
+    pub focus: Option<String>,
+}
+
+impl<'a> Show<'a> {
+    fn assemble(&mut self, request: &AssembleRequest) -> Result<Assembly> {
+        self.recount(request.model().unwrap_or_default())?;
+        let tail = self.settle()?;
+        let shown = self.shown(tail);
+        self.state.shown_tokens = shown;
+        let mut assembly = Assembly::new();
+        if let Some(block) = &self.state.pinned {
+            assembly = assembly.message(Message::user(&block.text));
+        }
+        for item in &self.state.log {
+            assembly = assembly.message(Message::user(item.text()));
+        }
+        let heads = self.history.heads();
+        let mut pieces = Some(assembly);
+        self.state.parts(heads, tail, |part| {
+            pieces = pieces.take().map(|pieces| match part {
+                Part::Raw(range) => pieces.keep(&heads[range]),
+                Part::Short(stub) => stub.messages.iter().fold(pieces, |all, said| all.message(said.message())),
+            });
+        });
+        let mut assembly = pieces.unwrap_or_default();
+        let mut estimate = shown;
+        if let Some((text, tokens)) = self.passages(request, tail, self.shares.budget.saturating_sub(shown))? {
+            assembly = assembly.volatile_prompt(text);
+            estimate += tokens;
+        }
+        Ok(assembly.estimated_tokens(estimate))
+    }
+
+    /// The tail that this prompt has, after a batch where one is due.
+    pub(crate) fn settle(&mut self) -> Result<Tail> {
+        let heads = self.history.heads();
+        let tail = self.state.tail(heads);
+        let floor = self.floor();
+        if self.is_whole(tail) {
+            if tokens(heads) <= self.shares.budget {
+                return Ok(tail);
+            }
+            return self.batch(floor);
+        }
+        let cost = self.state.cost(heads, tail);
+        let (pinned, log) = self.before();
+        let used = pinned + log + cost;
+        let passages = self.state.passages.as_ref().map_or(0, |passages| passages.tokens);
+        let over = cost > self.shares.most_tail(pinned, log) || used > self.shares.budget || log > self.log_limit();
+        let over = over || (passages <= self.shares.retrieved && used + passages > self.shares.budget);
+        if over || self.has_room(tail, floor, cost) {
+            return self.batch(floor);
+        }
+        if self.state.repin {
+            self.pin()?;
+            if self.shown(tail) > self.shares.budget {
+                return self.batch(floor);
+            }
+        }
+        Ok(tail)
+    }
+
+    /// Tokens of the pins and of the log.
+    fn before(&self) -> (u64, u64) {
+        let pinned = self.state.pinned.as_ref().map_or(0, |block| block.tokens);
+        (pinned, self.state.log.iter().map(|item| item.tokens).sum())
+    }
+
+    /// Tokens of everything but the passages.
+    pub(crate) fn shown(&self, tail: Tail) -> u64 {
+        let (pinned, log) = self.before();
+        pinned + log + self.state.cost(self.history.heads(), tail)
+    }
+
+    /// First place that may be shown: a compaction that was asked for stays done.
+    pub(crate) fn floor(&self) -> usize {
+        self.history.heads().partition_point(|head| head.id < self.state.held)
+    }
+
+    /// True when all of the history is shown as it is.
+    pub(crate) fn is_whole(&self, tail: Tail) -> bool {
+        tail.from == 0 && self.state.stubs.is_empty()
+    }
+
+    /// The log may outgrow its share when the budget shrinks; some of that is borne until the next batch.
+    fn log_limit(&self) -> u64 {
+        self.shares.log + self.shares.log / 4
+    }
+
+    /// True when so much more fits than is shown that it is worth to begin anew.
+    fn has_room(&self, tail: Tail, floor: usize, cost: u64) -> bool {
+        let heads = self.history.heads();
+        let (pinned, log) = self.before();
+        let stubbed = !self.state.stubs.is_empty();
+        if tail.from <= floor && !stubbed {
+            return false;
+        }
+        let left = self.shares.budget.saturating_sub(pinned + log);
+        if tokens(&heads[floor..]) <= left - left / 8 {
+            return true;
+        }
+        let low = self.shares.low_tail(pinned, log);
+        if cost >= low / 2 {
+            return false;
+        }
+        let first = tail.lead.unwrap_or_else(|| {
+            let before = heads[floor..tail.from].iter().rposition(Head::starts_turn);
+            before.map_or(floor, |at| floor + at)
+        });
+        tokens(&heads[first.max(floor)..]) <= low - low / 8
+    }
+
+    /// Folds down to the low-water mark.
+    pub(crate) fn batch(&mut self, floor: usize) -> Result<Tail> {
+        let pinned = self.pin()?;
+        let left = self.shares.budget.saturating_sub(pinned);
+        let heads = self.history.heads();
+        if floor == 0 && tokens(heads) <= self.shares.budget {
+            *self.state = State { model: self.state.model.clone(), held: self.state.held, ..State::default() };
+            return Ok(Tail { from: 0, lead: None });
+        }
+        let log = self.shares.log.min(left);
+        let most = left - log;
+        let target = self.shares.low_tail(pinned, log).min(most);
+        let aim = Aim { floor, least: self.shares.least_tail.min(most), target, most };
+        self.fold_to(aim)
+    }
+
+    /// Folds to what `aim` says.
+    pub(crate) fn fold_to(&mut self, aim: Aim) -> Result<Tail> {
+        let heads = self.history.heads();
+        let folded = fold(&self.stubber(), &self.state.stubs, aim)?;
+        let Tail { from, lead } = folded.tail;
+        self.state.from = id_at(heads, from);
+        self.state.lead = lead.map_or(0, |lead| heads[lead].id);
+        self.state.stubs = folded.stubs;
+        let kept = self.state.log.iter().take_while(|item| item.last < self.state.from).count();
+        self.state.log.truncate(kept);
+        self.tell(from)?;
+        Ok(folded.tail)
+    }
+
+    fn stubber(&self) -> Stubber<'a> {
+        Stubber { session: self.session, history: self.history, counter: Counter(self.context) }
+    }
+
+    /// Writes what lies between the log and the tail, which begins at place `from`, into the log.
+    fn tell(&mut self, from: usize) -> Result<()> {
+        let most = self.shares.log;
+        let counter = Counter(self.context);
+        let stubber = self.stubber();
+        let heads = self.history.heads();
+        if most < LEAST_LOG {
+            self.state.log.clear();
+            return Ok(());
+        }
+        let told = self.state.log.last().map_or(0, |item| item.last);
+        let first = heads.partition_point(|head| head.id <= told);
+        let of_one = most / ITEMS;
+        if first < from {
+            let of_what = tokens(&heads[first..from]) / TOLD;
+            let (oldest, newest) = (&heads[first], &heads[from - 1]);
+            let mut item = Item {
+                first: oldest.id,
+                last: newest.id,
+                entries: (from - first) as u64,
+                numbers: (stubber.number(oldest.id).unwrap_or(0), stubber.number(newest.id).unwrap_or(0)),
+                times: (oldest.time_ms, newest.time_ms),
+                lines: Vec::new(),
+                tokens: 0,
+            };
+            let frame = counter.plain(&item.text())?;
+            let budget = of_one.min(of_what).saturating_sub(frame);
+            item.lines = gist::lines(&stubber, first..from, budget, self.focus.as_deref())?;
+            item.tokens = counter.plain(&item.text())?;
+            self.state.log.push(item);
+        }
+        let all = |log: &[Item]| log.iter().map(|item| item.tokens).sum::<u64>();
+        if all(&self.state.log) > most {
+            let newest = self.state.log.split_off(self.state.log.len().saturating_sub(1));
+            let cost = |line: &Line| gist::cost(counter, line).unwrap_or(u64::MAX);
+            let lines = (most / 2).saturating_sub(all(&newest));
+            if let Some(mut merged) = Item::merged(&self.state.log, lines, &cost) {
+                merged.tokens = counter.plain(&merged.text())?;
+                self.state.log = vec![merged];
+            }
+            self.state.log.extend(newest);
+            while all(&self.state.log) > most {
+                let Some(oldest) = self.state.log.first_mut() else { break };
+                if oldest.lines.pop().is_some() {
+                    oldest.tokens = counter.plain(&oldest.text())?;
+                } else {
+                    self.state.log.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was counted for another model is counted anew.
+    pub(crate) fn recount(&mut self, model: &str) -> Result<()> {
+        if self.state.model == model {
+            return Ok(());
+        }
+        let counter = Counter(self.context);
+        model.clone_into(&mut self.state.model);
+        for stub in self.state.stubs.values_mut() {
+            stub.tokens = 0;
+            for said in &stub.messages {
+                stub.tokens += counter.said(said)?;
+            }
+        }
+        for item in &mut self.state.log {
+            item.tokens = counter.plain(&item.text())?;
+        }
+        if let Some(block) = &mut self.state.pinned {
+            block.tokens = counter.plain(&block.text)?;
+        }
+        self.state.passages = None;
+        Ok(())
+    }
+}
+
+/// Below this share there is no log: its frame alone would take it.
+const LEAST_LOG: u64 = 256;
+/// How many items the log holds before its older ones are merged.
+const ITEMS: u64 = 4;
+/// One token of the log tells of this many.
+const TOLD: u64 = 10;
