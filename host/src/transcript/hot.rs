@@ -111,6 +111,19 @@ impl<X> HotSession<X> {
         Ok(())
     }
 
+    /// Goes back to `record`, how the session stood before entries were appended to it that were never submitted: they were
+    /// only to be looked at.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], and nothing changes, when the branch does not hold the record's head.
+    pub fn take_back(&mut self, record: SessionRecord) -> Result<(), StoreError> {
+        if record.row != self.record.row || !self.branch.branch_at(record.head) {
+            return Err(StoreError::NotFound("entry"));
+        }
+        self.record = record;
+        Ok(())
+    }
+
     /// Makes another branch of the session the active one, as [`Store::branch`] gave it.
     pub fn switch(&mut self, branch: Branch, writes: &mut Vec<Write>) {
         self.branch = branch;

@@ -200,3 +200,35 @@ fn threads_that_ask_at_once_share_one_copy() {
         assert_eq!(cache.len(), 1);
     }
 }
+
+#[test]
+fn what_was_appended_to_be_looked_at_is_taken_back_without_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).unwrap();
+    let hot = cache(1 << 20).load_or_new(&*store, "a", 9).unwrap();
+    let said = [say(&*store, &hot, "one"), say(&*store, &hot, "two")];
+    let before = hot.lock().record().clone();
+    {
+        let mut session = hot.lock();
+        let message = Message::text_of(Role::User, "and?");
+        let entry = Entry {
+            id: store.next_entry(),
+            parent: session.branch().head(),
+            session: before.row,
+            time_ms: 50,
+            flags: 0,
+            tokens: 1,
+            digest: message.digest(),
+            body: EntryBody::Message(Arc::new(message)),
+        };
+        session.append(entry, &mut Vec::new()).unwrap();
+    }
+    assert_eq!(ids(&hot).len(), 3);
+    assert_ne!(*hot.lock().record(), before);
+    hot.lock().take_back(before.clone()).unwrap();
+    assert_eq!(ids(&hot), said);
+    assert_eq!(*hot.lock().record(), before);
+    let elsewhere = SessionRecord { head: 999, ..before.clone() };
+    assert!(matches!(hot.lock().take_back(elsewhere), Err(StoreError::NotFound(_))));
+    assert_eq!((ids(&hot), hot.lock().record().clone()), (said.to_vec(), before));
+}

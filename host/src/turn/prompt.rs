@@ -161,6 +161,11 @@ impl Prompt {
         &self.items
     }
 
+    /// Place of the current turn's first message among the messages as the model gets them.
+    pub(super) fn turn_at(&self) -> Option<usize> {
+        Some(self.system.len() + self.items.iter().position(|item| item.current_turn)?)
+    }
+
     /// The last rungs of the ladder: shortens until the prompt costs at most `limit`, where the fixed part allows it.
     pub(super) fn trim(&mut self, limit: u64, counter: &TokenCounter) {
         let items = std::mem::take(&mut self.items);

@@ -93,7 +93,7 @@ fn standing(session: &Session, engine: &EngineRef, first: EntryId) -> Standing {
 impl TurnRun {
     /// Has the history assembled for a prompt of at most `limit` tokens, and nothing else. Candidates that fail are passed
     /// over as the next turn would.
-    async fn look(&mut self, limit: u64) -> Result<Assembled, TurnError> {
+    pub(super) async fn look(&mut self, limit: u64) -> Result<Assembled, TurnError> {
         self.call_as(Manner::Look);
         loop {
             let engine = self.lease.engine().clone();

@@ -1,5 +1,6 @@
-//! LoCoMo recordings: long dated conversations of two people. The first speaker is the user, the second the assistant; a shared
-//! picture stands in the text by its caption; every message has the time of its session.
+//! LoCoMo recordings: long dated conversations of two people. The first speaker is the user, the second the assistant, and the
+//! `name` of a message says who speaks, as the OpenAI protocol tells participants apart; a shared picture stands in the text by
+//! its caption; every message has the time of its session, and its `dia_id` as its id.
 
 use super::{Recorded, Recording, ReplayError};
 use crate::transcript::{Message, Role};
@@ -53,7 +54,8 @@ fn read_sample(sample: &Value, number: usize) -> Result<Recording, ReplayError> 
         for (at, turn) in turns.iter().enumerate() {
             let message =
                 message_of(turn, &speakers).map_err(|reason| ReplayError::format(format!("{place}[{at}]"), reason))?;
-            messages.push(Recorded { message, time_ms });
+            let id = turn.get("dia_id").and_then(Value::as_str).map(str::to_owned);
+            messages.push(Recorded { message, time_ms, id });
         }
     }
     Ok(Recording { name, system: Vec::new(), messages })
@@ -79,7 +81,15 @@ fn message_of(turn: &Value, speakers: &[(&str, Role); 2]) -> Result<Message, Str
         .ok_or_else(|| format!("\"{speaker}\" is neither of the two speakers"))?;
     let caption = text_of("blip_caption").map(|caption| format!("[shares image: {caption}]"));
     let text = [text_of("text").map(str::to_owned), caption].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    Ok(Message::text_of(role, text))
+    Ok(Message { name: protocol_name(speaker), ..Message::text_of(role, text) })
+}
+
+/// A person's name as the OpenAI protocol takes a participant's: at most 64 ASCII letters, digits, `_` and `-`. What else there
+/// is of it becomes `_`; `None` when nothing of it would be left.
+fn protocol_name(name: &str) -> Option<String> {
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    let name: String = name.chars().take(64).map(|letter| if allowed(letter) { letter } else { '_' }).collect();
+    name.chars().any(|letter| letter != '_').then_some(name)
 }
 
 /// `1:56 pm on 8 May, 2023`, taken as UTC.
@@ -142,6 +152,10 @@ mod tests {
             .iter()
             .map(|m| (m.message.role, m.message.text().into_owned(), m.time_ms.unwrap()))
             .collect();
+        let names: Vec<_> = recording.messages.iter().map(|m| m.message.name.as_deref().unwrap()).collect();
+        assert_eq!(names, ["Ann", "Ben", "Ben"]);
+        let ids: Vec<_> = recording.messages.iter().map(|m| m.id.as_deref().unwrap()).collect();
+        assert_eq!(ids, ["D2:1", "D2:2", "D10:1"]);
         assert_eq!(
             said,
             [
@@ -150,6 +164,15 @@ mod tests {
                 (Role::Assistant, "Happy new year!".into(), 1_704_067_500_000),
             ]
         );
+    }
+
+    #[test]
+    fn a_name_is_one_that_the_protocol_takes() {
+        assert_eq!(protocol_name("Ann-Marie_2").as_deref(), Some("Ann-Marie_2"));
+        assert_eq!(protocol_name("Jo O'Neil").as_deref(), Some("Jo_O_Neil"));
+        assert_eq!(protocol_name("José").as_deref(), Some("Jos_"));
+        assert_eq!(protocol_name("小明"), None);
+        assert_eq!(protocol_name(&"x".repeat(80)).map(|name| name.len()), Some(64));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! The model of a replay: it answers what was answered then, and keeps count of what it was shown.
+//! The model of a replay: it answers what was answered then, and keeps what it was shown.
 
-use crate::model::{Model, ModelError, ModelInfo, ModelReply, ModelRequest};
+use crate::model::{Messages, Model, ModelError, ModelInfo, ModelReply, ModelRequest};
 use crate::transcript::Message;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -10,13 +10,13 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct RecordedModel {
     info: ModelInfo,
     next: Mutex<Option<Message>>,
-    /// Messages of the last prompt, system prompts not counted.
-    shown: Mutex<Option<usize>>,
+    /// The prompts that nobody has taken yet.
+    calls: Mutex<Vec<Messages>>,
 }
 
 impl RecordedModel {
     pub(super) fn new(info: ModelInfo) -> RecordedModel {
-        RecordedModel { info, next: Mutex::default(), shown: Mutex::default() }
+        RecordedModel { info, next: Mutex::default(), calls: Mutex::default() }
     }
 
     /// The answer that the next call gives; without one it fails as a model does that is not there.
@@ -24,14 +24,13 @@ impl RecordedModel {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = answer;
     }
 
-    /// How many messages the last call was shown, system prompts not counted; `None` when it was not called since.
-    pub(super) fn take_shown(&self) -> Option<usize> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The prompts of the calls since the last time, in order.
+    pub(super) fn take_calls(&self) -> Vec<Messages> {
+        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn answer(&self, request: &ModelRequest) -> Result<Value, ModelError> {
-        let shown = request.messages.iter().filter(|message| !is_system(message)).count();
-        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(shown);
+    fn answer(&self, request: ModelRequest) -> Result<Value, ModelError> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(request.messages);
         let next = self.next.lock().unwrap_or_else(PoisonError::into_inner).take();
         let message = next.ok_or(ModelError::Cancelled)?;
         let finish = if message.tool_calls.is_empty() { "stop" } else { "tool_calls" };
@@ -46,17 +45,13 @@ impl RecordedModel {
     }
 }
 
-fn is_system(message: &Value) -> bool {
-    matches!(message.get("role").and_then(Value::as_str), Some("system" | "developer"))
-}
-
 impl Model for RecordedModel {
     fn info(&self) -> ModelInfo {
         self.info.clone()
     }
 
     fn call(&self, request: ModelRequest) -> BoxFuture<'_, Result<ModelReply, ModelError>> {
-        Box::pin(std::future::ready(self.answer(&request).map(ModelReply::Full)))
+        Box::pin(std::future::ready(self.answer(request).map(ModelReply::Full)))
     }
 
     fn models(&self) -> BoxFuture<'_, Result<Vec<Value>, ModelError>> {

@@ -93,7 +93,7 @@ fn take(recording: &mut Recording, mut value: Value, place: &str) -> Result<(), 
         Some("user" | "assistant" | "tool") => {
             let message: Message =
                 serde_json::from_value(value).map_err(|error| ReplayError::format(place, error.to_string()))?;
-            recording.messages.push(Recorded { message, time_ms });
+            recording.messages.push(Recorded { message, time_ms, id: None });
         }
         Some(other) => return Err(ReplayError::format(place, format!("unknown role \"{other}\""))),
         None => return Err(ReplayError::format(place, "a message needs a role")),

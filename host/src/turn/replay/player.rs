@@ -2,17 +2,16 @@
 
 use super::model::RecordedModel;
 use super::recording::Step;
-use super::{
-    CompactionReport, ConversationReport, EngineReport, Recording, ReplayError, ReplayReport, Shown, TurnReport,
-};
+use super::{EngineReport, Recording, ReplayError, TurnReport};
 use crate::config::Config;
-use crate::model::{ModelInfo, OFFLINE_MODEL, TokenCounter};
+use crate::model::{Messages, ModelInfo, OFFLINE_MODEL, TokenCounter};
 use crate::slot::Slot;
-use crate::transcript::{self, EntryBody, Message, Role, Store, StoreError, Submission};
+use crate::transcript::{self, Entry, Message, Store, StoreError, Submission};
 use crate::turn::{HistoryMode, TurnRequest, Turns, factory_services};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// Longest wait for what follows the last turn.
@@ -29,58 +28,56 @@ pub struct ReplayOptions {
     pub budget: Option<u64>,
 }
 
-/// How far a replay is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress<'a> {
-    /// Conversation.
-    pub name: &'a str,
-    /// Turns played of all conversations.
-    pub done: usize,
-    /// Turns of all conversations.
-    pub total: usize,
+/// A prompt of a played conversation, as the model would have been sent it.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// Messages of the recording that were said until then, those of the request included.
+    pub said: usize,
+    /// The messages.
+    pub messages: &'a Messages,
 }
 
-/// Replays conversations, one session each, through the engines that `options` or else `config` name. `progress` is called
-/// before each turn. Nothing of the configured state folder is touched.
-///
-/// # Errors
-///
-/// [`ReplayError::Scratch`] when there is no place for the scratch store, [`ReplayError::Turn`] when a turn failed for good:
-/// a failed hook does not, since the next engine of the chain goes on.
-pub async fn replay(
-    config: &Config,
-    recordings: &[Recording],
-    options: &ReplayOptions,
-    progress: &mut (dyn FnMut(Progress<'_>) + Send),
-) -> Result<ReplayReport, ReplayError> {
-    let player = Player::open(config, options).await?;
-    let total = recordings.iter().map(|recording| recording.steps().len()).sum();
-    let mut done = 0;
-    let mut played = Vec::with_capacity(recordings.len());
-    for (number, recording) in recordings.iter().enumerate() {
-        let key = format!("agent:main:replay:{}", number + 1);
-        let mut before_turn = || {
-            progress(Progress { name: &recording.name, done, total });
-            done += 1;
-        };
-        played.push((key.clone(), player.play(&key, recording, &mut before_turn).await?));
-    }
-    player.finish(recordings, played).await
+/// Who looks on while a recording is played.
+pub trait Watch: Send {
+    /// A turn begins.
+    fn turn(&mut self) {}
+
+    /// The model was called; in the loop of a turn's tools, each call by itself.
+    fn call(&mut self, _call: Call<'_>) {}
 }
 
-struct Player {
-    turns: Turns,
-    slot: Arc<Slot>,
-    store: Arc<dyn Store>,
+/// A gateway without a network, over a store that is gone afterwards: recordings are played into its sessions.
+pub struct Player {
+    pub(super) turns: Turns,
+    pub(super) slot: Arc<Slot>,
+    pub(super) store: Arc<dyn Store>,
     model: Arc<RecordedModel>,
     info: ModelInfo,
     counter: TokenCounter,
+    /// Entry id of questions.
+    pub(super) question_id: AtomicU64,
     /// Gone when the replay is over.
     scratch: tempfile::TempDir,
 }
 
+/// What is left of a [`Player`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Closed {
+    /// Engine that was asked for: the first of the chain.
+    pub engine: String,
+    /// Engines that were to take part, or did, by id.
+    pub engines: BTreeMap<String, EngineReport>,
+    /// Calls that never came back: when not 0, the process must end without destructors.
+    pub abandoned: usize,
+}
+
 impl Player {
-    async fn open(config: &Config, options: &ReplayOptions) -> Result<Player, ReplayError> {
+    /// Starts the engines over an empty store. Nothing of the configured state folder is touched.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError::Scratch`] when there is no place for the store.
+    pub async fn open(config: &Config, options: &ReplayOptions) -> Result<Player, ReplayError> {
         let scratch = tempfile::Builder::new()
             .prefix("engineroom-replay-")
             .tempdir()
@@ -113,26 +110,45 @@ impl Player {
             .map_err(|error| ReplayError::Scratch(error.to_string()))?;
         let turns = Turns::new(config, Arc::clone(&store), model.clone(), Arc::clone(&slot));
         let counter = TokenCounter::for_model(&info.resolved);
-        Ok(Player { turns, slot, store, model, info, counter, scratch })
+        Ok(Player { turns, slot, store, model, info, counter, question_id: AtomicU64::new(0), scratch })
     }
 
-    async fn play(
+    /// Tokens of the window.
+    pub fn window(&self) -> u64 {
+        self.info.context_window
+    }
+
+    /// Counts as the host does.
+    pub fn counter(&self) -> &TokenCounter {
+        &self.counter
+    }
+
+    /// Plays a recording to the end of a session, which may hold others already.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError::Turn`] when a turn failed for good: a failed hook does not, since the next engine of the chain goes on.
+    pub async fn play(
         &self,
         key: &str,
         recording: &Recording,
-        before_turn: &mut (dyn FnMut() + Send),
+        watch: &mut dyn Watch,
     ) -> Result<Vec<TurnReport>, ReplayError> {
         let mut turns = Vec::new();
         let mut stored = 0;
         for step in recording.steps() {
-            before_turn();
+            watch.turn();
             self.quiet().await;
             stored += step.sent.len();
             let time_ms = step.sent.last().and_then(|recorded| recorded.time_ms);
             self.turns.house.clock.set(time_ms);
             self.model.expect(step.answer.map(|answer| answer.message.clone()));
             let outcome = self.turns.run(request(key, recording, &step)).await;
-            let shown = self.model.take_shown();
+            let calls = self.model.take_calls();
+            let shown = calls.last().map(shown);
+            if step.asks() {
+                calls.iter().for_each(|messages| watch.call(Call { said: stored, messages }));
+            }
             if let Err(source) = outcome {
                 // At the end of the recording the model has no answer, and that is no failure.
                 if step.answer.is_some() || shown.is_none() {
@@ -168,7 +184,7 @@ impl Player {
     }
 
     /// Waits for what follows a turn, so that a replay shows the same every time however fast it runs.
-    async fn quiet(&self) {
+    pub(super) async fn quiet(&self) {
         let until = Instant::now() + PATIENCE;
         let mut looks = 0u32;
         while !self.turns.house.is_quiet() && Instant::now() < until {
@@ -203,18 +219,30 @@ impl Player {
         Ok(())
     }
 
-    /// Waits for what follows the last turns, and reads what is left in the store.
-    async fn finish(
-        self,
-        recordings: &[Recording],
-        played: Vec<(String, Vec<TurnReport>)>,
-    ) -> Result<ReplayReport, ReplayError> {
+    /// Waits for what follows the last turns; no turn comes any more.
+    pub(super) async fn settled(&self) -> Result<(), ReplayError> {
         self.turns.drain(PATIENCE).await;
-        self.barrier().await?;
-        let mut conversations = Vec::with_capacity(played.len());
-        for (recording, (key, turns)) in recordings.iter().zip(played) {
-            conversations.push(self.conversation(recording, key, turns).await?);
-        }
+        self.barrier().await
+    }
+
+    /// The active branch of a session as it is stored; empty when there is no such session.
+    pub(super) async fn branch(&self, key: String) -> Result<Vec<Arc<Entry>>, ReplayError> {
+        let store = Arc::clone(&self.store);
+        self.blocking(move || match store.session(&key)? {
+            Some(session) => store.branch(session.row, session.head),
+            None => Ok(Vec::new()),
+        })
+        .await
+    }
+
+    /// The engines as they stand now.
+    pub fn engines(&self) -> BTreeMap<String, EngineReport> {
+        engines(&serde_json::to_value(self.slot.status()).unwrap_or_default())
+    }
+
+    /// Ends the engines, and removes the store.
+    pub async fn close(self) -> Closed {
+        self.turns.drain(PATIENCE).await;
         let status = serde_json::to_value(self.slot.status()).unwrap_or_default();
         let engine = status["chain"][0].as_str().unwrap_or("legacy").to_owned();
         let slot = Arc::clone(&self.slot);
@@ -228,58 +256,11 @@ impl Player {
         if let Err(error) = self.scratch.close() {
             tracing::warn!(%error, "the scratch store of the replay could not be removed");
         }
-        Ok(ReplayReport {
-            engine,
-            window: self.info.context_window,
-            estimated: self.counter.estimated(),
-            conversations,
-            engines: engines(&status),
-            abandoned,
-        })
-    }
-
-    async fn conversation(
-        &self,
-        recording: &Recording,
-        key: String,
-        turns: Vec<TurnReport>,
-    ) -> Result<ConversationReport, ReplayError> {
-        let store = Arc::clone(&self.store);
-        let branch = self
-            .blocking(move || match store.session(&key)? {
-                Some(session) => store.branch(session.row, session.head),
-                None => Ok(Vec::new()),
-            })
-            .await?;
-        let mut answers = 0;
-        let mut compactions = Vec::new();
-        for entry in &branch {
-            match &entry.body {
-                EntryBody::Message(message) => answers += usize::from(message.role == Role::Assistant),
-                EntryBody::Compaction(body) => compactions.push(CompactionReport {
-                    after_turn: turn_of(recording, answers),
-                    trigger: body.trigger.clone(),
-                    by: body.by.clone(),
-                    tokens_before: body.tokens_before,
-                    tokens_after: body.tokens_after,
-                    first_kept: body.first_kept,
-                    summary_chars: body.summary.chars().count(),
-                }),
-            }
-        }
-        Ok(ConversationReport {
-            name: recording.name.clone(),
-            messages: recording.messages.len(),
-            entries: branch.len(),
-            tokens: recording.messages.iter().map(|recorded| u64::from(self.counter.message(&recorded.message))).sum(),
-            shown: Shown::of(&turns),
-            turns,
-            compactions,
-        })
+        Closed { engine, engines: engines(&status), abandoned }
     }
 
     /// Waits for every write that was queued: a turn without an answer does not wait for its own.
-    async fn barrier(&self) -> Result<(), ReplayError> {
+    pub(super) async fn barrier(&self) -> Result<(), ReplayError> {
         let queued = self.store.submit(Submission { lease: None, writes: Vec::new() });
         queued.durable().await.map_err(|error| ReplayError::Scratch(error.to_string()))
     }
@@ -327,17 +308,10 @@ fn request(key: &str, recording: &Recording, step: &Step<'_>) -> TurnRequest {
     }
 }
 
-/// Number of the turn that gave the `answers`th assistant message of the conversation.
-fn turn_of(recording: &Recording, answers: usize) -> usize {
-    let mut seen = 0;
-    for (turn, step) in recording.steps().iter().enumerate() {
-        let unasked = step.sent.iter().filter(|recorded| recorded.message.role == Role::Assistant).count();
-        seen += unasked + usize::from(step.answer.is_some());
-        if seen > answers {
-            return turn;
-        }
-    }
-    recording.steps().iter().filter(|step| step.answer.is_some()).count()
+/// Messages of a prompt, system prompts not counted.
+fn shown(messages: &Messages) -> usize {
+    let is_system = |message: &Value| matches!(message["role"].as_str(), Some("system" | "developer"));
+    messages.iter().filter(|message| !is_system(message)).count()
 }
 
 /// The engines that somebody wants or that were called.

@@ -47,6 +47,8 @@ pub struct Recorded {
     pub message: Message,
     /// When it was said, in ms since the epoch; `None` when the file does not tell.
     pub time_ms: Option<i64>,
+    /// What the file calls it: questions name their evidence by it. LoCoMo's is the `dia_id`; `None` in the other formats.
+    pub id: Option<String>,
 }
 
 /// One step of a replay: what the client sends, and what the model answered then.
@@ -132,6 +134,15 @@ pub enum ReplayError {
         #[source]
         source: crate::turn::TurnError,
     },
+    /// A question was not asked.
+    #[error("a question to {session} failed")]
+    Ask {
+        /// Key of the session.
+        session: String,
+        /// Why.
+        #[source]
+        source: crate::turn::TurnError,
+    },
 }
 
 impl ReplayError {
@@ -146,6 +157,7 @@ impl Diagnostic for ReplayError {
             ReplayError::Format { .. } => "CE660",
             ReplayError::Scratch(_) => "CE661",
             ReplayError::Turn { .. } => "CE662",
+            ReplayError::Ask { .. } => "CE663",
         }
     }
 
@@ -157,7 +169,7 @@ impl Diagnostic for ReplayError {
             ReplayError::Scratch(_) => {
                 Some("check that the folder for temporary files has space and is writable".into())
             }
-            ReplayError::Turn { source, .. } => source.hint(),
+            ReplayError::Turn { source, .. } | ReplayError::Ask { source, .. } => source.hint(),
         }
     }
 }
@@ -176,7 +188,7 @@ mod tests {
                     'a' => Role::Assistant,
                     _ => Role::Tool,
                 };
-                Recorded { message: Message::text_of(role, at.to_string()), time_ms: None }
+                Recorded { message: Message::text_of(role, at.to_string()), time_ms: None, id: None }
             })
             .collect();
         Recording { messages, ..Recording::default() }

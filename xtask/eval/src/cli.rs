@@ -1,0 +1,225 @@
+//! The command line of `cargo xtask eval`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
+
+use crate::data::{DataSet, Format};
+use crate::engine::{Engine, LEGACY, library_name, settings};
+use crate::evaluate::{Progress, evaluate};
+use crate::report::Report;
+use crate::{plot, table};
+use clap::{Parser, ValueEnum};
+use engineroom::config::Isolation;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Plays recorded conversations through context engines and asks what of the evidence stands in the prompts. No model is called.
+#[derive(Debug, Parser)]
+#[command(name = "eval", bin_name = "cargo xtask eval", version)]
+pub struct Args {
+    /// File with conversations and questions.
+    #[arg(long, value_name = "FILE")]
+    pub data: PathBuf,
+    /// What it holds.
+    #[arg(long, value_enum)]
+    pub format: Format,
+    /// Engine to measure; several are measured one after the other.
+    #[arg(long = "engine", value_name = "ID", required = true)]
+    pub engines: Vec<String>,
+    /// Tokens that an engine's answer may cost; several are measured one after the other.
+    #[arg(long = "budget", value_name = "N", required = true, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub budgets: Vec<u64>,
+    /// Play all conversations one after the other in one session, and ask all questions at its end.
+    #[arg(long)]
+    pub joined: bool,
+    /// Write an array of reports instead of tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Write recall over budget as a picture.
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Setting of the engines, as in `[plugins.entries.ID.config]`.
+    #[arg(long = "config", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// Libraries to find the engines in, instead of those of this workspace.
+    #[arg(long = "library", value_name = "FILE")]
+    pub libraries: Vec<PathBuf>,
+    /// Where the engines run.
+    #[arg(long, value_enum, default_value = "in-process")]
+    pub isolation: Where,
+    /// End well though an engine failed or another one served in its place.
+    #[arg(long)]
+    pub allow_degraded: bool,
+}
+
+/// Where an engine runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Where {
+    /// In this process.
+    InProcess,
+    /// In a worker.
+    Process,
+}
+
+/// Parses the command line, measures, and gives the exit code: 1 when something failed, 2 for wrong usage.
+pub fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    engineroom::observe::init_tracing(engineroom::observe::LogFormat::from_env(), "error");
+    match run(&args) {
+        Ok(reports) => end(&args, &reports),
+        Err(reason) => {
+            eprintln!("eval: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Complains, and ends the process without destructors when a call of an engine still runs.
+fn end(args: &Args, reports: &[Report]) -> ExitCode {
+    complain(reports);
+    let failed = reports.iter().any(|report| !report.degraded.is_empty()) && !args.allow_degraded;
+    if reports.iter().any(|report| report.abandoned > 0) {
+        engineroom::slot::exit_now(i32::from(failed));
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn complain(reports: &[Report]) {
+    for report in reports {
+        let degraded = &report.degraded;
+        let name = format!("{} at {}", report.engine, report.budget);
+        if degraded.questions + degraded.turns > 0 {
+            eprintln!(
+                "DEGRADED: {name}: another engine served {} of the played turns and {} of the questions; the figures are not those \
+                 of {}",
+                degraded.turns, degraded.questions, report.engine
+            );
+        }
+        for reason in &degraded.reasons {
+            eprintln!("DEGRADED: {name}: {reason}");
+        }
+        for trace in &degraded.traces {
+            eprintln!("DEGRADED: {name}: questions left a trace: {trace}");
+        }
+        if report.over_budget > 0 {
+            eprintln!(
+                "OVER BUDGET: {name}: {} answers cost more than the budget and were cut by the host",
+                report.over_budget
+            );
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<Vec<Report>, String> {
+    let path = args.data.display();
+    let text = std::fs::read_to_string(&args.data).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let data = DataSet::read(&text, args.format).map_err(|error| format!("{path}: {error}"))?;
+    let engines = engines(args)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let mut reports = Vec::with_capacity(engines.len() * args.budgets.len());
+    for engine in &engines {
+        for budget in &args.budgets {
+            let mut tell = |at: Progress<'_>| tell(engine, *budget, &at);
+            let report = runtime.block_on(evaluate(engine, &data, *budget, args.joined, &mut tell));
+            reports.push(report.map_err(|error| sentence(&error))?);
+        }
+    }
+    runtime.shutdown_background();
+    if let Some(file) = &args.plot {
+        let title = args.data.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let how = if args.joined { ", all in one session" } else { "" };
+        let picture = plot::svg(&reports, &format!("Evidence recall, {title}{how}"));
+        std::fs::write(file, picture).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    }
+    match args.json {
+        true => println!("{}", serde_json::to_string_pretty(&reports).map_err(|error| error.to_string())?),
+        false => println!("{}", table::tables(&reports)),
+    }
+    Ok(reports)
+}
+
+fn tell(engine: &Engine, budget: u64, at: &Progress<'_>) {
+    eprintln!(
+        "{} at {budget}: {}: {} turns in {:.1} s, {} questions in {:.1} s",
+        engine.id,
+        at.session,
+        at.turns.0,
+        at.turns.1.as_secs_f64(),
+        at.questions.0,
+        at.questions.1.as_secs_f64()
+    );
+}
+
+/// An error with its causes.
+fn sentence(error: &dyn std::error::Error) -> String {
+    let mut out = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        out.push_str(&format!(": {next}"));
+        cause = next.source();
+    }
+    out
+}
+
+/// The engines that are to be measured.
+fn engines(args: &Args) -> Result<Vec<Engine>, String> {
+    let config = settings(&args.settings)?;
+    let isolation = match args.isolation {
+        Where::InProcess => Isolation::InProcess,
+        Where::Process => Isolation::Process,
+    };
+    let engine = |id: &String| {
+        if id == LEGACY {
+            return Ok(Engine::legacy());
+        }
+        let libraries = match args.libraries.is_empty() {
+            true => vec![built(id)?],
+            false => args.libraries.iter().map(|file| absolute(file)).collect::<Result<_, _>>()?,
+        };
+        Ok(Engine { id: id.clone(), libraries, isolation, config: config.clone() })
+    };
+    args.engines.iter().map(engine).collect()
+}
+
+/// The library of an engine of this workspace: it is built into the folder of this program.
+fn built(id: &str) -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
+    let file = own.parent().unwrap_or(Path::new(".")).join(library_name(id));
+    match file.is_file() {
+        true => Ok(file),
+        false => Err(format!("engine {id} is not built: {} is missing; `cargo xtask eval` builds it", file.display())),
+    }
+}
+
+fn absolute(file: &Path) -> Result<PathBuf, String> {
+    file.canonicalize().map_err(|error| format!("cannot find the library {}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound_and_read() {
+        Args::command().debug_assert();
+        let line =
+            "eval --data f --format qa-jsonl --engine a --engine legacy --budget 1 --budget 2 --joined --config x=1";
+        let args = Args::try_parse_from(line.split(' ')).unwrap();
+        assert_eq!((args.engines.len(), args.budgets, args.joined, args.json), (2, vec![1, 2], true, false));
+        for wrong in ["eval --data f --format locomo --engine a", "eval --data f --format csv --engine a --budget 1"] {
+            assert!(Args::try_parse_from(wrong.split(' ')).is_err(), "{wrong}");
+        }
+        assert!(Args::try_parse_from("eval --data f --format locomo --engine a --budget 0".split(' ')).is_err());
+    }
+
+    #[test]
+    fn an_engine_that_is_not_built_is_told_with_the_file_that_is_missing() {
+        assert!(built("nobody").unwrap_err().contains(&library_name("nobody")));
+    }
+}
