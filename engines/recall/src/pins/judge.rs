@@ -1,0 +1,87 @@
+//! From the hints of a sentence to a verdict.
+//!
+//! The rules ask three things: is it addressed to the listener as an order, a wish or a condition (its head tells that in all of
+//! these languages: an imperative, "I want you to", "could you"); is it for good ("from now on", "always", "never"); and does
+//! anything speak against it (a question, somebody else's words, a fault that is being described, "this time"). Words that only
+//! narrate, as in "it always fails", have a subject before them and no order.
+
+mod dense;
+mod grounds;
+mod reading;
+
+use super::sentences::{self, Next, Sentence};
+use super::{Candidate, Kind, MAX_BYTES};
+use reading::Reading;
+
+/// What a sentence says about pins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remark {
+    /// It reads like a pin.
+    Pin(Candidate),
+    /// It takes something back.
+    TakenBack { start: usize, end: usize },
+    /// It says that something is done.
+    Done { start: usize, end: usize },
+    /// It refers to what was said before.
+    Recalled { start: usize, end: usize },
+}
+
+/// What the rules make of one sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Nothing,
+    Pin(Kind, u8),
+    TakenBack,
+    Done,
+    Recalled,
+    /// It announces rules.
+    Rules,
+    /// It announces somebody else's text.
+    Pasted,
+}
+
+/// Reads a message of the person and gives what it says about pins, in order.
+pub(super) fn remarks(text: &str, mut each: impl FnMut(Remark)) {
+    sentences::each(text, |sentence| {
+        let (start, end) = (sentence.start, sentence.end);
+        match judge(sentence, &text[start..end]) {
+            Verdict::Nothing => {}
+            Verdict::Pin(kind, strength) => each(Remark::Pin(Candidate { kind, start, end, strength })),
+            Verdict::TakenBack => each(Remark::TakenBack { start, end }),
+            Verdict::Done => each(Remark::Done { start, end }),
+            Verdict::Recalled => each(Remark::Recalled { start, end }),
+            Verdict::Rules => return Next::Rules,
+            Verdict::Pasted => return Next::Pasted,
+        }
+        Next::Go
+    });
+}
+
+fn judge(sentence: &Sentence, text: &str) -> Verdict {
+    if text.len() > MAX_BYTES {
+        return Verdict::Nothing;
+    }
+    if dense::is_dense(text) {
+        return dense::judge(sentence);
+    }
+    let reading = Reading::of(&sentence.masked);
+    if reading.is_empty() {
+        return Verdict::Nothing;
+    }
+    if sentence.announces {
+        return grounds::announcement(&reading);
+    }
+    if sentence.ruled {
+        return if reading.question { Verdict::Nothing } else { Verdict::Pin(grounds::kind(&reading), 2) };
+    }
+    if grounds::takes_back(&reading) {
+        return Verdict::TakenBack;
+    }
+    if let Some((kind, strength)) = grounds::pin(&reading) {
+        return Verdict::Pin(kind, strength);
+    }
+    if grounds::done(&reading) {
+        return Verdict::Done;
+    }
+    if grounds::recalls(&reading) { Verdict::Recalled } else { Verdict::Nothing }
+}

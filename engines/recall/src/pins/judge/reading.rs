@@ -1,0 +1,101 @@
+//! A sentence with its hints, and where its head is.
+
+use crate::pins::lexicon::{self, Found, Hint};
+use crate::pins::tokens::Tokens;
+
+/// A sentence as the rules look at it.
+pub(super) struct Reading {
+    pub tokens: Tokens,
+    /// All hints, those inside longer ones left out.
+    found: Vec<Found>,
+    /// First token that is neither a lead-in nor a word of politeness.
+    pub head: usize,
+    /// It asks.
+    pub question: bool,
+    /// Its head stands behind a condition: "if you are unsure, …".
+    pub conditional: bool,
+}
+
+impl Reading {
+    pub(super) fn of(text: &str) -> Reading {
+        let tokens = Tokens::of(text);
+        let all = lexicon::hints(&tokens);
+        let found = all.iter().filter(|one| !all.iter().any(|other| swallows(other, one))).copied().collect();
+        let closed = text.trim_end_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '?' | '？'));
+        let question = closed.ends_with(['?', '？']) || text.trim_start().starts_with('¿');
+        let mut reading = Reading { tokens, found, head: 0, question, conditional: false };
+        reading.head = reading.skip(0);
+        reading.pass_condition();
+        reading
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.head >= self.tokens.len()
+    }
+
+    /// A hint is somewhere.
+    pub(super) fn has(&self, hint: Hint) -> bool {
+        self.find(hint).is_some()
+    }
+
+    /// The first of a hint.
+    pub(super) fn find(&self, hint: Hint) -> Option<Found> {
+        self.found.iter().find(|found| found.hint == hint).copied()
+    }
+
+    /// All hints.
+    pub(super) fn all(&self) -> &[Found] {
+        &self.found
+    }
+
+    /// Where the longest phrase of the hint ends that begins at `at`.
+    pub(super) fn at(&self, hint: Hint, at: usize) -> Option<usize> {
+        self.found.iter().filter(|found| found.hint == hint && found.from == at).map(|found| found.to).max()
+    }
+
+    /// The token at `at`, folded.
+    pub(super) fn word(&self, at: usize) -> &str {
+        self.tokens.get(at)
+    }
+
+    /// The next word from `at` on, over punctuation and politeness.
+    pub(super) fn skip(&self, mut at: usize) -> usize {
+        while at < self.tokens.len() {
+            if !self.tokens.list()[at].word {
+                at += 1;
+                continue;
+            }
+            let speaks =
+                [Hint::Want, Hint::Standing, Hint::Task, Hint::Recall].iter().any(|hint| self.at(*hint, at).is_some());
+            match self.at(Hint::Lead, at).filter(|_| !speaks).or_else(|| self.at(Hint::Polite, at)) {
+                Some(to) => at = to,
+                None => break,
+            }
+        }
+        at
+    }
+
+    /// Number of words.
+    pub(super) fn words(&self) -> usize {
+        self.tokens.list().iter().filter(|token| token.word).count()
+    }
+
+    /// "If you are unsure, ask me first": what counts stands behind the comma.
+    fn pass_condition(&mut self) {
+        if self.at(Hint::If, self.head).is_none() {
+            return;
+        }
+        let comma = (self.head..self.tokens.len()).find(|at| self.word(*at) == ",");
+        if let Some(comma) = comma {
+            let main = self.skip(comma + 1);
+            if main < self.tokens.len() {
+                self.head = main;
+                self.conditional = true;
+            }
+        }
+    }
+}
+
+fn swallows(longer: &Found, one: &Found) -> bool {
+    longer.from <= one.from && longer.to >= one.to && longer.to - longer.from > one.to - one.from
+}

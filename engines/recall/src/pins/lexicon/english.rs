@@ -1,0 +1,249 @@
+//! English.
+
+use super::{Hint, Table};
+
+/// Phrases, folded as [`super::super::tokens`] folds.
+pub(super) const TABLE: Table = &[
+    (
+        Hint::Lead,
+        "by the way|btw|oh|ah|ok|okay|and|also|so|well|hey|hi|one more thing|another thing|one thing|two things|before i forget|\
+         important|note|please note|nb|fyi|plus|then|first|second|finally|in general|generally|again|and again|to be clear|\
+         just so you know|for the record|listen|look|remember|reminder|ps|hello|good morning",
+    ),
+    (Hint::Polite, "please|pls|kindly|be so kind as to"),
+    (
+        Hint::Always,
+        "always|every time|each time|every single time|each and every time|consistently|invariably|any time|anytime|whenever|\
+         all the time",
+    ),
+    (Hint::Never, "never|never ever|not ever|at no time|at no point|ever again"),
+    (
+        Hint::Standing,
+        "from now on|from now onwards|from here on|from here on out|from today on|as of now|as of today|starting now|\
+         starting today|going forward|moving forward|henceforth|in future|in the future|at all times|without exception|\
+         without exceptions|no exceptions|no exception|no matter what|until further notice|until i say|until i tell you|\
+         unless i say|unless i tell you|unless i ask|unless i explicitly|unless told otherwise|unless otherwise|by default|\
+         as a rule|as a general rule|as a matter of principle|as a matter of course|make it a habit|get into the habit|\
+         get used to|for the rest of|throughout the|throughout this|throughout our|permanently|for good|for all of this|\
+         in everything you|for everything you|for everything we|in all your|in every answer|in every reply|in each reply|\
+         in each answer|in each of your|in all of your|in any of your|i insist|it is a must|my standing|standing order|\
+         standing instruction|with no exceptions|with no exception|under any circumstances|day in day out",
+    ),
+    (
+        Hint::Want,
+        "i want you to|i want it to|i would like you to|id like you to|i need you to|i expect you to|i ask you to|\
+         i ask that you|i want that you|i would like that you|i insist that you|i insist on|i would appreciate it if you|\
+         id appreciate it if you|its important to me that|it is important to me that|its important that you|\
+         it is important that you|it matters to me that|make sure to|make sure that|make sure you|make sure|be sure to|\
+         see to it that|take care to|take care that|remember to|remember that you|keep in mind to|keep in mind that|\
+         bear in mind that|bear in mind to|mind that|i expect every|i expect all|i want all|i want every|i always want|\
+         i always need|i would rather you|id rather you|we want you to|we expect you to|we ask you to|be so kind",
+    ),
+    (
+        Hint::Unwanted,
+        "i dont want you to|i do not want you to|i never want you to|i dont ever want|i never want to see|i dont want to see|\
+         i do not want to see|i dont want any|i do not want any|i dont need any|id rather you didnt|i would rather you didnt|\
+         i dont like it when you|i do not like it when you|i hate it when you|i hate it if you|i cant stand it when you|\
+         i dislike it when you|it annoys me when you|it bothers me when you|promise me that you wont|promise you wont|\
+         promise me not to|promise me you wont|promise not to|i wont accept|i do not accept|i dont accept|i will not accept|\
+         i forbid you|i hate it when people|i cant stand it when people",
+    ),
+    (
+        Hint::Order,
+        "you should|you must|you have to|you need to|you ought to|you are to|youre to|you are expected to|youre expected to|\
+         you are supposed to|your answers should|your answers must|your replies should|your replies must|answers should|\
+         answers must|replies must|replies should|your code must|your code should|you shall|you will|may you|should you",
+    ),
+    (
+        Hint::Ban,
+        "under no circumstances|on no account|in no case|in no circumstances|by no means|you must not|you must never|\
+         you mustnt|you may not|you may never|you are not allowed|youre not allowed|you are not permitted|youre not permitted|\
+         you are not to|youre not to|you shall not|you cannot ever|you should never|you shouldnt ever|it is forbidden|\
+         its forbidden|it is strictly forbidden|its strictly forbidden|it is not allowed|its not allowed|dont ever|\
+         do not ever|dont you ever|dont you dare|there is no situation in which you|there is no case in which you|\
+         it is off limits to|its off limits to|refrain from|steer clear of|stay away from|hands off|keep away from",
+    ),
+    (Hint::Dont, "dont|do not|avoid|no more"),
+    (
+        Hint::Ask,
+        "can you|could you|would you|will you|can i ask you to|could i ask you to|may i ask you to|would it be possible to|\
+         would you mind",
+    ),
+    (
+        Hint::Rule,
+        "one rule|one standing rule|one general rule|one request for|one standing request|our rule|the rule is|the rule here|\
+         my rule|rule of|house rule|hard rule|general rule|standing rule|ground rule|a rule|new rule|another rule|rule number|\
+         rule|the convention is|our convention|convention here|our policy|the policy is|policy|our standard is|\
+         here is how i work|heres how i work|here is how we work|heres how we work|this is how i work|this is how we work|\
+         i am strict about|im strict about|i am picky about|im picky about|for this project|for the whole project|\
+         for all of our work|for our work|for all tasks|for all your work",
+    ),
+    (
+        Hint::Announce,
+        "rules|ground rules|house rules|conventions|guidelines|principles|preferences|standards|my rules|dos and donts|\
+         do s and don ts|how i want you to|how i like you to|how to work with me|things to keep in mind|keep in mind|\
+         to remember|stick to|style guide|policies|what i expect|what to avoid|things to avoid|from now on|throughout|\
+         at all times|always|never|constraints|requirements for all|how we work|how i work|how you should|stay the same",
+    ),
+    (Hint::Only, "only|just ever|exclusively|nothing but"),
+    (
+        Hint::Prefer,
+        "i prefer|i much prefer|i strongly prefer|i generally prefer|i usually prefer|i tend to prefer|i would prefer|id prefer|\
+         i hate|i really hate|i absolutely hate|i cant stand|i really cant stand|i cannot stand|i dislike|i detest|i loathe|\
+         i despise|i cant bear|i am not a fan of|im not a fan of|i am no fan of|im no fan of|i am a fan of|im a fan of|\
+         im a big fan of|i would rather have|id rather have|i would rather see|id rather see|i would rather get|id rather get|\
+         id rather read|i would rather read|i like my|i like to|i like it when|i love it when|i like when|i dont like it when|\
+         i do not like it when|i favour|i favor|my preference is|my favourite|my favorite|i dont care for|i work better with|\
+         i work best with|i learn best|i learn better|i think best|my preferred|i always like|i like answers|i like short|\
+         i enjoy it when|i dont like|i do not like|it annoys me when|it bothers me when|i find it annoying when",
+    ),
+    (
+        Hint::Choice,
+        "the first|the second|the third|the latter|the former|the other|option|variant|this|that|these|those|it|this one|\
+         that one|the one|the idea|the way|the look|the new|the old|bug|error|what you|how you|where this|to think|to hear|\
+         to say|to know|to see that",
+    ),
+    (
+        Hint::Me,
+        "call me|please call me|you can call me|you may call me|address me|refer to me as|my name is|my pronouns are|\
+         my time zone is|my timezone is|my working hours are|i work from|my native language|my mother tongue|i live in|\
+         i am allergic|im allergic|i am intolerant|im intolerant|i am a vegetarian|im a vegetarian|i am vegetarian|\
+         im vegetarian|i am vegan|im vegan|i am a vegan|im a vegan|i dont eat|i do not eat|i dont drink|i do not drink|\
+         i am colour blind|im colour blind|i am color blind|im color blind|i am colourblind|im colorblind|i am deaf|\
+         i have a nut allergy|i am lactose|im lactose|i am dyslexic|im dyslexic|i am left handed|im left handed|\
+         i am based in|im based in|i read everything on|i read mails on|assume that i know|assume i know|assume im|\
+         assume i am|you can assume|treat me as|talk to me like|speak to me in|write to me in|reply to me in|answer me in",
+    ),
+    (
+        Hint::Bound,
+        "is off limits|are off limits|off limits|is read only|are read only|as read only|as frozen|is frozen|are frozen|\
+         is forbidden|are forbidden|is banned|are banned|is not allowed|are not allowed|isnt allowed|arent allowed|\
+         is a no go|are a no go|is prohibited|are prohibited|is taboo|is sacred|must not be|must never be|may not be|\
+         may never be|must never|must not exceed|must not leave|may not leave|must not grow|must stay|must remain|\
+         must always|has to stay|have to stay|must be kept|has to remain|should never be|cannot be exceeded|\
+         must not cost|must not change|needs to stay|is mandatory|are mandatory|is required for every|is not negotiable|\
+         are not negotiable|non negotiable|we are required to|were required to|we are obliged to|were obliged to|\
+         we are legally|were legally|we are bound to|were bound to|by law|is generated code|is generated so|dont have access|\
+         the budget for|our budget for|my budget for|the budget is|the limit is|the limit for|must be in|must be written|\
+         have to be in|has to be in|we only use|we only support|we only accept|we only allow|is deprecated here|\
+         has no place in|have no place in|belongs in|belong in|we do not use|we dont use|treat * as|without my approval|\
+         without my okay|without my ok|without my permission|without my sign off|without asking me|without my consent|\
+         hands off",
+    ),
+    (
+        Hint::Must,
+        "must|must have|has to|have to|needs to|need to|needs|should|should end|should have|should be|is to be|are to be|gets|\
+         get|goes|go|may|can",
+    ),
+    (
+        Hint::All,
+        "all|all new|every|each|any|every single|everything|anything|nothing|nobody|no one|none of|no new|whatever|\
+         new|everyone",
+    ),
+    (Hint::No, "no"),
+    (
+        Hint::Here,
+        "in this repo|in this repository|in this project|in this team|in this codebase|in this house|in our repo|\
+         in our project|in our team|in our codebase|at our company|at this company|in our house|in our company|\
+         on this project|on this team|around here|in this workspace|we agreed to|we agreed that we|we agreed never|\
+         our team always|our team never|here we",
+    ),
+    (
+        Hint::Task,
+        "remind me to|remind me that|remind me about|remind me of|remind me|dont forget to|do not forget to|dont let me forget|\
+         todo|to do|we still need to|we still have to|i still need to|i still have to|still to do|still open|we need to remember|\
+         note to self|for later|put on the list|add to the list|on our list|dont forget|do not forget|\
+         later we need to|later we have to|we must not forget to|lets not forget to|we should not forget to|action item",
+    ),
+    (
+        Hint::Done,
+        "is done|are done|was done|is finished|are finished|is complete|is completed|is sorted|is taken care of|\
+         is fixed now|got done|thats done|that is done|already done|is already done|has been done|have been done|tick off|\
+         ticked off|cross off|crossed off|check off|checked off|done|i did it|i already did|i have done|ive done|we did|\
+         ive already|i have already|i just|you can close|is off the list|no need to remind me|is resolved|is settled",
+    ),
+    (
+        Hint::Revoke,
+        "forget what i said|forget what i told|forget what i wrote|forget about my|forget the rule|forget my|\
+         forget that i said|forget the thing about|forget about the|ignore what i said|ignore my earlier|ignore the rule|\
+         disregard what i said|disregard my|disregard the rule|you no longer need to|you no longer have to|\
+         no longer need to|no longer applies|no longer apply|doesnt apply any more|doesnt apply anymore|does not apply any more|\
+         you dont need to * any more|you dont have to * any more|you dont need to * anymore|you dont have to * anymore|\
+         you can stop|you may stop|stop|scrap the|scrap my|drop the rule|drop my|i take back|i take it back|i changed my mind|\
+         ive changed my mind|i have changed my mind|i was only joking|i was just joking|is no longer needed|\
+         is no longer valid|is no longer necessary|is obsolete now|never mind what i said|nevermind what i said|\
+         the rule about * is over|cancel the rule|cancel my|i withdraw|youre free to * again|you can * again|\
+         you may * again|it is fine to * again|its fine to * again|its okay to * again|cancel the reminder|\
+         dont remind me|no need to",
+    ),
+    (
+        Hint::Recall,
+        "as i said|as i told you|like i said|like i told you|as i asked|as i mentioned|i told you|i said|i already told|\
+         i asked you|remember that i|remember what i|remember i|you forgot|once again|as always|again please|as agreed|\
+         as we agreed",
+    ),
+    (
+        Hint::Report,
+        "says|said|told me|told us|tells me|claims|claimed|thinks|thought|believes|believed|wrote|writes|asked|asks|according to|\
+         suggested|suggests|recommends|recommended|mentioned|insists|insisted|wants|wanted|argued|argues|replied|keeps saying|\
+         kept saying|likes to say|used to say|i heard|i read|i hear|people say|they say|rumour|the docs say|\
+         the documentation says|the ticket says|the manual|the readme|the wiki|the article|the book|the error|\
+         the message|in capitals|told you",
+    ),
+    (
+        Hint::Exempt,
+        "you dont have to|you do not have to|you dont need to|you do not need to|no need to|neednt|need not|you needn t|\
+         it is not necessary|its not necessary|not necessary to|i am not saying|im not saying|doesnt have to|not always|\
+         dont have to|dont always|does not always|doesnt always|it doesnt matter|whatever works|isnt always",
+    ),
+    (
+        Hint::Once,
+        "this time|right now|for now|for the moment|just this once|today|tonight|just now|this once|for this one|in this case|\
+         at the moment|yet|for once|once more|now|first|this week|tomorrow|in this pr|in this commit|for this pr|\
+         for this commit|in this change|in that file|in this file|the rest can|until then|until tomorrow|while i|in the meantime|\
+         for this task|for this ticket|for this test|this morning|this afternoon|temporarily|for a moment|until monday",
+    ),
+    (Hint::If, "if|suppose|imagine|what if|assuming"),
+    (Hint::Would, "would|could|might"),
+    (
+        Hint::Fault,
+        "but|however|goes wrong|go wrong|went wrong|fails|failed|instead it|crashes|crashed|is broken|bug|wrong|errors|exception|\
+         though|although|yet it|didnt|doesnt work|does not work|seems|apparently|i wonder|i was wondering|i guess|i think|\
+         i believe|i suppose|maybe|perhaps|no idea|nobody knows|not sure|funny|somehow|for some reason|worked|supposed to",
+    ),
+    (
+        Hint::Subject,
+        "he|she|they|it|this|that|these|those|the|a|an|his|her|their|its|there|someone|somebody|people|everybody|thats|theres|\
+         hes|shes|theyre|another|some|most|many|our|my|your",
+    ),
+    (Hint::Speaker, "i|we|im|ive|id|ill|were|weve|well|wed"),
+    (
+        Hint::Question,
+        "what|why|how|when|where|who|which|whose|is|are|was|were|do|does|did|should|shall|has|have|had|am|isnt|arent|\
+         dont you|doesnt|didnt|any idea",
+    ),
+    (
+        Hint::Verb,
+        "accept|act|add|address|adhere|adjust|agree|align|answer|append|apply|archive|ask|assign|assume|attach|back|base|be|\
+         begin|book|break|build|call|capitalise|capitalize|cc|change|check|choose|cite|clean|close|comment|commit|compare|\
+         compile|comply|confirm|consider|convert|copy|count|cover|create|declare|default|define|deliver|deploy|describe|design|\
+         discuss|display|document|double|draft|draw|drop|emphasise|emphasize|end|enforce|ensure|escape|estimate|exclude|explain|\
+         export|express|favour|favor|file|fill|finish|flag|follow|format|generate|get|give|greet|group|handle|highlight|hold|\
+         ignore|implement|import|include|indent|inform|insert|install|introduce|keep|label|lay|lead|leave|let|limit|link|list|\
+         load|lock|log|look|mail|maintain|make|mark|match|measure|mention|merge|minimise|minimize|mock|move|name|note|notify|\
+         number|obey|omit|open|order|organise|organize|output|pass|paste|perform|phrase|pick|pin|place|plan|point|post|prefer|\
+         prefix|prepare|present|preserve|prioritise|prioritize|produce|prove|provide|publish|push|put|quote|raise|read|rebase|\
+         recommend|record|refer|reference|remove|render|reopen|repeat|replace|reply|report|request|resolve|respect|respond|\
+         restate|restrict|return|reuse|review|rewrite|round|run|save|say|schedule|send|separate|serve|set|share|show|shorten|sign|\
+         skip|sort|speak|specify|spell|split|squash|stage|start|state|stay|stick|store|structure|submit|suggest|summarise|\
+         summarize|support|switch|tag|take|talk|tell|test|think|title|track|translate|treat|try|turn|type|update|upgrade|use|\
+         validate|verify|wait|warn|watch|wrap|write",
+    ),
+    (
+        Hint::Paste,
+        "mail|email|e mail|log|logs|output|wiki|readme|ticket|message|letter|wrote|writes|says|said|article|docs|documentation|\
+         transcript|stack trace|stacktrace|traceback|error|quote|following text|text below|paragraph|section|excerpt|snippet|\
+         manual|policy document|contract|memo|announcement|post|thread|issue text|description|here is|here s|heres|this is what|\
+         pasted|from the|replied|forwarded|report says|prompt|review|comment",
+    ),
+];

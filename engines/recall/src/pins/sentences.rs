@@ -1,0 +1,374 @@
+//! From a message to its sentences, without what is quoted, pasted or code.
+//!
+//! One pass over the lines, one over the characters of each paragraph: linear in the size of the message.
+
+use super::tokens::is_dense;
+
+/// A sentence of a message.
+pub(super) struct Sentence {
+    /// First byte in the message.
+    pub start: usize,
+    /// First byte after it, its final mark included.
+    pub end: usize,
+    /// Its text with everything that is in quotation marks or backticks blanked out, byte for byte.
+    pub masked: String,
+    /// It is an item of a list, or the start of one.
+    pub item: bool,
+    /// It is an item below a line that announced rules.
+    pub ruled: bool,
+    /// It ends with a colon, or is a headline: what follows belongs to it.
+    pub announces: bool,
+}
+
+/// How to go on after a sentence.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// As before.
+    Go,
+    /// It announced rules: the items below are rules, whatever they say.
+    Rules,
+    /// It announced somebody else's text: the rest of the message is not the person's.
+    Pasted,
+}
+
+/// Longest quotation in bytes that is blanked out; an opening mark without an end within is no quotation.
+const QUOTE_MAX: usize = 400;
+/// A line at least as long as this that does not end a sentence goes on in the next: it was wrapped.
+const WRAPPED: usize = 60;
+
+/// Gives every sentence of `text` that is the person's own words.
+pub(super) fn each(text: &str, mut visit: impl FnMut(&Sentence) -> Next) {
+    let mut reader = Reader { text, visit: &mut visit, block: None, ruled: false, pasted: false };
+    let mut shut: Shut<'_> = Shut::Open;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let (start, end) = (at, at + line.trim_end().len());
+        at += line.len();
+        let body = line.trim();
+        if !shut.passes(body) || reader.pasted {
+            reader.flush();
+            continue;
+        }
+        if body.is_empty() {
+            reader.flush();
+            continue;
+        }
+        let indent = line.len() - line.trim_start().len();
+        let own = start + indent;
+        if body.starts_with(['>', '|']) {
+            reader.flush();
+        } else if let Some(skip) = marker(body) {
+            reader.flush();
+            reader.block = Some(Block { start: own + skip, end, item: true, headline: false });
+        } else if body.starts_with('#') {
+            reader.flush();
+            let skip = body.len() - body.trim_start_matches('#').trim_start().len();
+            reader.block = Some(Block { start: own + skip, end, item: false, headline: true });
+            reader.flush();
+        } else if (indent >= 4 || line.starts_with('\t')) && !reader.block.as_ref().is_some_and(|block| block.item) {
+            reader.flush();
+        } else {
+            reader.go_on(own, end);
+        }
+    }
+    reader.flush();
+}
+
+/// Whether the lines are inside something that is not prose.
+enum Shut<'a> {
+    Open,
+    /// Between fences of this character.
+    Fence(char),
+    /// Between tags of this name.
+    Tag(&'a str),
+}
+
+impl<'a> Shut<'a> {
+    /// Takes the next line; true when it is prose.
+    fn passes(&mut self, line: &'a str) -> bool {
+        let fence = ['`', '~'].into_iter().find(|c| line.chars().take_while(|found| found == c).count() >= 3);
+        match self {
+            Shut::Fence(open) => {
+                if fence == Some(*open) {
+                    *self = Shut::Open;
+                }
+                false
+            }
+            Shut::Tag(name) => {
+                if line.ends_with('>')
+                    && line.rfind("</").is_some_and(|at| line[at + 2..line.len() - 1].trim() == *name)
+                {
+                    *self = Shut::Open;
+                }
+                false
+            }
+            Shut::Open => {
+                if let Some(open) = fence {
+                    *self = Shut::Fence(open);
+                    return false;
+                }
+                if let Some(name) = opening_tag(line) {
+                    if !line.ends_with(&format!("</{name}>")) {
+                        *self = Shut::Tag(name);
+                    }
+                    return false;
+                }
+                true
+            }
+        }
+    }
+}
+
+/// Name of the element that a line opens, when the line begins with a tag.
+fn opening_tag(line: &str) -> Option<&str> {
+    let inner = line.strip_prefix('<')?;
+    let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-')))?;
+    let name = &inner[..end];
+    let closes = inner[end..].starts_with(['>', ' ']) && inner.contains('>');
+    let void = ["br", "hr", "img", "p", "b", "i"].iter().any(|plain| name.eq_ignore_ascii_case(plain));
+    (closes && !name.is_empty() && name.as_bytes()[0].is_ascii_alphabetic() && !void).then_some(name)
+}
+
+/// Bytes of a list marker at the head of a line.
+fn marker(line: &str) -> Option<usize> {
+    let mut chars = line.char_indices();
+    let (_, first) = chars.next()?;
+    let skip = if matches!(first, '-' | '*' | '+' | '•' | '–' | '—' | '·' | '▪' | '◦' | '・') {
+        let after = first.len_utf8();
+        (line[after..].starts_with(char::is_whitespace) || matches!(first, '•' | '・')).then_some(after)?
+    } else {
+        let open = usize::from(first == '(');
+        let digits = line[open..].bytes().take_while(u8::is_ascii_digit).count();
+        let letter = line[open..].bytes().take(1).filter(u8::is_ascii_lowercase).count();
+        let label = if digits > 0 { digits } else { letter };
+        let mark = line[open + label..].chars().next()?;
+        let fits = label > 0 && label <= 3 && (mark == ')' || (matches!(mark, '.' | '、') && digits > 0));
+        let after = open + label + mark.len_utf8();
+        (fits && (mark == '、' || line[after..].starts_with(char::is_whitespace))).then_some(after)?
+    };
+    let rest = &line[skip..];
+    let body = rest.trim_start();
+    let boxed = ["[ ] ", "[x] ", "[X] "].iter().find(|boxed| body.starts_with(**boxed)).map_or(0, |boxed| boxed.len());
+    Some(skip + rest.len() - body.len() + boxed)
+}
+
+/// Lines that belong together.
+struct Block {
+    start: usize,
+    end: usize,
+    item: bool,
+    headline: bool,
+}
+
+struct Reader<'t, 'v> {
+    text: &'t str,
+    visit: &'v mut dyn FnMut(&Sentence) -> Next,
+    block: Option<Block>,
+    ruled: bool,
+    pasted: bool,
+}
+
+impl Reader<'_, '_> {
+    /// A plain line: it goes on with the block, or begins a new one.
+    fn go_on(&mut self, start: usize, end: usize) {
+        let wrapped = self.block.as_ref().is_some_and(|block| {
+            let last = &self.text[block.start..block.end];
+            let line = last.rsplit('\n').next().unwrap_or(last);
+            line.chars().count() >= WRAPPED && !line.ends_with(is_final) && !line.ends_with([':', '：'])
+        });
+        if let (true, Some(block)) = (wrapped, &mut self.block) {
+            block.end = end;
+            return;
+        }
+        self.flush();
+        if !self.pasted {
+            self.block = Some(Block { start, end, item: false, headline: false });
+        }
+    }
+
+    /// Gives the sentences of the block.
+    fn flush(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        if self.pasted || block.start >= block.end {
+            return;
+        }
+        if !block.item {
+            self.ruled = false;
+        }
+        let whole = &self.text[block.start..block.end];
+        let masked = mask(whole);
+        if self.ruled {
+            self.give(&block, &masked, 0, whole.len());
+            return;
+        }
+        let mut from = 0;
+        let mut ends = boundaries(whole, &masked).into_iter().peekable();
+        while let Some(end) = ends.next() {
+            let next = ends.peek().copied();
+            // "Run the linter first. Always." is one rule.
+            if let Some(next) = next
+                && is_postscript(&whole[end..next])
+            {
+                continue;
+            }
+            self.give(&block, &masked, from, end);
+            if self.pasted {
+                return;
+            }
+            from = end;
+        }
+    }
+
+    fn give(&mut self, block: &Block, masked: &str, from: usize, to: usize) {
+        let whole = &self.text[block.start..block.end];
+        let from = from + whole[from..to].len() - whole[from..to].trim_start().len();
+        let to = from + whole[from..to].trim_end().len();
+        if from >= to {
+            return;
+        }
+        let sentence = Sentence {
+            start: block.start + from,
+            end: block.start + to,
+            masked: masked[from..to].to_owned(),
+            item: block.item,
+            ruled: self.ruled,
+            announces: block.headline || (to == whole.len() && whole.ends_with([':', '：'])),
+        };
+        match (self.visit)(&sentence) {
+            Next::Go => {}
+            Next::Rules => self.ruled = sentence.announces,
+            Next::Pasted => self.pasted = true,
+        }
+    }
+}
+
+fn is_final(c: char) -> bool {
+    matches!(c, '.' | '!' | '?' | '…' | '。' | '！' | '？' | '．')
+}
+
+/// A few words that only underline the sentence before.
+fn is_postscript(text: &str) -> bool {
+    let text = text.trim().trim_end_matches(is_final);
+    text.len() <= 24
+        && [
+            "always",
+            "ever",
+            "never",
+            "every time",
+            "each time",
+            "no exceptions",
+            "without exception",
+            "immer",
+            "nie",
+            "niemals",
+            "jedes mal",
+            "ohne ausnahme",
+            "ausnahmslos",
+            "siempre",
+            "nunca",
+            "jamás",
+            "sin excepción",
+            "sin excepciones",
+            "toujours",
+            "jamais",
+            "sans exception",
+        ]
+        .iter()
+        .any(|words| text.to_lowercase() == *words)
+}
+
+/// Blanks what stands in quotation marks or backticks, byte for byte.
+fn mask(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    let (mut at, mut before) = (0, ' ');
+    while let Some(c) = text[at..].chars().next() {
+        masked.push(c);
+        at += c.len_utf8();
+        if let Some(length) = quoted(c, before, &text[at..]) {
+            masked.extend(std::iter::repeat_n(' ', length));
+            at += length;
+            if let Some(close) = text[at..].chars().next() {
+                masked.push(close);
+                at += close.len_utf8();
+            }
+        }
+        before = c;
+    }
+    masked
+}
+
+/// Bytes up to the mark that closes the quotation that `mark` opens; absent when it opens none.
+fn quoted(mark: char, before: char, rest: &str) -> Option<usize> {
+    let closes: &[char] = match mark {
+        '"' => &['"'],
+        '`' => &['`'],
+        '“' => &['”'],
+        '„' => &['“', '”'],
+        '«' => &['»'],
+        '「' => &['」'],
+        '『' => &['』'],
+        '\'' | '‘' if !before.is_alphanumeric() => &['\'', '’'],
+        _ => return None,
+    };
+    let mut chars = rest.char_indices().take_while(|(at, _)| *at < QUOTE_MAX);
+    let (end, close) = chars.find(|(_, c)| closes.contains(c))?;
+    // `'tis the manager's` is no quotation.
+    let apostrophe =
+        matches!(close, '\'' | '’') && rest[end + close.len_utf8()..].starts_with(|c: char| c.is_alphanumeric());
+    (!apostrophe).then_some(end)
+}
+
+/// Where the sentences of a block end, in bytes; the last is its length.
+fn boundaries(whole: &str, masked: &str) -> Vec<usize> {
+    let mut ends = Vec::new();
+    let mut chars = masked.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if !is_final(c) {
+            continue;
+        }
+        let (mut end, mut marks) = (at + c.len_utf8(), 1);
+        while let Some((next, more)) = chars.peek().copied() {
+            if !is_final(more) && !matches!(more, '"' | '”' | '“' | '»' | ')' | '’' | '」' | '』') {
+                break;
+            }
+            chars.next();
+            end = next + more.len_utf8();
+            marks += 1;
+        }
+        let rest = &masked[end..];
+        let wide = matches!(c, '。' | '！' | '？' | '．') || masked[..at].chars().next_back().is_some_and(is_dense);
+        if !wide && !rest.starts_with(char::is_whitespace) && !rest.is_empty() {
+            continue;
+        }
+        let goes_on = rest.trim_start().starts_with(char::is_lowercase);
+        if !wide && (goes_on || (c == '.' && marks == 1 && is_abbreviation(&masked[..at]))) {
+            continue;
+        }
+        ends.push(end);
+    }
+    if ends.last() != Some(&whole.len()) {
+        ends.push(whole.len());
+    }
+    ends
+}
+
+/// Whether the full stop behind `before` belongs to its last word.
+fn is_abbreviation(before: &str) -> bool {
+    let word = before.rsplit([' ', '(', '\n', '\t', '"', '“', '„']).next().unwrap_or(before);
+    let letters = word.chars().filter(|c| c.is_alphanumeric()).count();
+    if letters == 1 && word.chars().all(|c| c.is_alphabetic() || c == '.') {
+        return true;
+    }
+    // German ordinals: "am 3. Mai".
+    if (1..=2).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit()) {
+        return true;
+    }
+    word.len() <= 8
+        && [
+            "abb", "approx", "art", "bspw", "bzw", "ca", "cf", "d.h", "dr", "e.g", "ej", "evtl", "fig", "ggf", "i.e",
+            "inkl", "jr", "max", "min", "mr", "mrs", "ms", "nr", "p.ej", "p.ex", "prof", "resp", "sr", "sra", "st",
+            "str", "tel", "u.a", "ud", "uds", "vgl", "vol", "vs", "z.b",
+        ]
+        .iter()
+        .any(|known| word.eq_ignore_ascii_case(known))
+}
