@@ -28,7 +28,7 @@ mod text;
 mod tools;
 mod vectors;
 
-use config::Config;
+use config::{Config, Gists};
 use engine_abi::*;
 use session::Sessions;
 
@@ -48,7 +48,11 @@ impl ContextEngine for Recall {
     }
 
     fn info(&self) -> Info {
-        Info::new("recall", "Recall").version(env!("CARGO_PKG_VERSION")).owns_compaction()
+        let info = Info::new("recall", "Recall").version(env!("CARGO_PKG_VERSION")).owns_compaction();
+        match self.config.gists {
+            Gists::Extract => info,
+            Gists::Model => info.background_maintenance(),
+        }
     }
 
     fn bootstrap(&self, context: &Context) -> Result<Bootstrapped> {
@@ -84,6 +88,37 @@ impl ContextEngine for Recall {
         let compaction = compact::compact(&self.config, &mut session, context, request)?;
         session.store(context)?;
         Ok(compaction)
+    }
+
+    fn maintain(&self, context: &Context, _: &MaintainRequest) -> Result<Maintained> {
+        // Without a model the extracted lines stay, and that is no fault.
+        if self.config.gists == Gists::Extract || !context.offers(wire::service::LLM) {
+            return Ok(Maintained::default());
+        }
+        let drafts = show::drafts(&self.sessions.of(context)?.lock(), context);
+        let mut replies = Vec::with_capacity(drafts.len());
+        // Nothing is held while a model writes.
+        for draft in drafts {
+            context.check()?;
+            match context.complete(&draft.request) {
+                Ok(reply) => replies.push((draft, reply.text)),
+                Err(error) => {
+                    tracing::debug!(%error, "no model wrote the log better");
+                    break;
+                }
+            }
+        }
+        if replies.is_empty() {
+            return Ok(Maintained::default());
+        }
+        let held = self.sessions.of(context)?;
+        let mut session = held.lock();
+        let mut changed = false;
+        for (draft, said) in &replies {
+            changed |= show::publish_later(&mut session, draft, said, context)?;
+        }
+        session.store(context)?;
+        Ok(Maintained { changed, ..Maintained::default() })
     }
 
     fn on_session_ended(&self, context: &Context, _: &SessionEnded) -> Result<()> {

@@ -32,6 +32,10 @@ pub(crate) struct Aim {
     pub target: u64,
     /// Tokens that it may have at most.
     pub most: u64,
+    /// Stubs of entries up to this one are used again wherever they stand.
+    pub pressed: u64,
+    /// Everything from the floor on fits as it is.
+    pub as_it_is: bool,
 }
 
 /// A new tail.
@@ -146,7 +150,12 @@ impl<'a, 'b> Walk<'a, 'b> {
     /// How the atom from `start` to `end` is shown.
     fn form(&self, start: usize, end: usize) -> Result<Form> {
         let raw = tokens(&self.heads[start..end]);
+        let known = self.known.get(&self.heads[start].id).filter(|stub| stub.entries as usize == end - start);
+        if let Some(stub) = known.filter(|_| self.heads[start].id <= self.aim.pressed) {
+            return Ok(Form { start, stub: Some(stub.clone()), tokens: stub.tokens });
+        }
         let fits = match self.zone {
+            _ if self.aim.as_it_is => true,
             Zone::Newest => self.tokens + raw <= part(self.limit(), 0.9),
             Zone::RestOfTurn => self.tokens + raw <= part(self.aim.target, WHOLE_TURN),
             Zone::Older => false,
@@ -154,7 +163,6 @@ impl<'a, 'b> Walk<'a, 'b> {
         if fits || !self.heads[start].has(entry_flags::TOOL_CALLS) || end - start < 2 {
             return Ok(Form { start, stub: None, tokens: raw });
         }
-        let known = self.known.get(&self.heads[start].id).filter(|stub| stub.entries as usize == end - start);
         let stub = match known {
             Some(stub) => Some(stub.clone()),
             None => self.stubber.results(start..end)?,

@@ -24,6 +24,8 @@ pub(crate) struct Item {
     pub lines: Vec<Line>,
     /// Tokens of the item as a message.
     pub tokens: u64,
+    /// A model wrote the lines.
+    pub by_model: bool,
 }
 
 /// One line of an item.
@@ -43,6 +45,9 @@ pub(crate) struct Line {
 const WHO: [&str; 4] = ["", "user", "assistant", "tool"];
 
 impl Line {
+    /// The code of lines that a model wrote.
+    pub(crate) const NOBODY: u8 = 0;
+
     /// The code for a role of [`engine_abi::wire::role`].
     pub(crate) fn who(role: u32) -> u8 {
         u8::try_from(role).unwrap_or(0).min(3)
@@ -51,13 +56,22 @@ impl Line {
     /// The line as it is shown.
     pub(crate) fn shown(&self) -> String {
         match WHO[usize::from(self.who).min(3)] {
-            "" => format!("{QUOTED}{}", self.text),
+            "" => format!("{QUOTED}{}: {}", self.number, self.text),
             who => format!("{QUOTED}{} {who}: {}", self.number, self.text),
         }
     }
 }
 
 impl Item {
+    /// An item without lines for neighbouring entries, at least one, and the numbers of the first and the last.
+    pub(crate) fn bare(heads: &[Head], numbers: (u32, u32)) -> Item {
+        let ends = heads.first().zip(heads.last());
+        let (first, last) = ends.map_or((0, 0), |(first, last)| (first.id, last.id));
+        let times = ends.map_or((0, 0), |(first, last)| (first.time_ms, last.time_ms));
+        let entries = heads.len() as u64;
+        Item { first, last, entries, numbers, times, lines: Vec::new(), tokens: 0, by_model: false }
+    }
+
     /// The item as a message of the person, framed as what it is.
     pub(crate) fn text(&self) -> String {
         let (from, to) = (minute(self.times.0), minute(self.times.1));
@@ -114,6 +128,8 @@ impl Item {
             times: (first.times.0, last.times.1),
             lines,
             tokens: 0,
+            // What is merged is not written once more.
+            by_model: true,
         })
     }
 }

@@ -18,6 +18,8 @@
 //! | [`stub`] | entries that are shown shorter |
 //! | [`log`], [`gist`] | the compacted log and its lines |
 //! | [`pinned`] | the block of pins |
+//! | [`press`] | a compaction that was asked for |
+//! | [`write`] | lines of the log that a model writes in the background |
 //! | [`passages`] | what is retrieved for a turn |
 //! | [`quote`], [`count`] | frames around what is quoted; what texts cost |
 
@@ -27,12 +29,14 @@ mod gist;
 mod log;
 mod passages;
 mod pinned;
+mod press;
 mod quote;
 mod share;
 mod state;
 mod stub;
 #[cfg(test)]
 mod tests;
+mod write;
 
 use crate::config::Config;
 use crate::session::Session;
@@ -40,10 +44,12 @@ use count::Counter;
 use engine_abi::*;
 use fold::{Aim, fold, tokens};
 use log::{Item, Line};
+pub(crate) use press::compact;
 use share::Shares;
 pub(crate) use state::State;
 use state::{Part, Tail, id_at};
 use stub::Stubber;
+pub(crate) use write::{Draft, drafts, publish_later};
 
 /// `assemble`.
 pub(crate) fn assemble(
@@ -163,11 +169,11 @@ impl<'a> Show<'a> {
     fn has_room(&self, tail: Tail, floor: usize, cost: u64) -> bool {
         let heads = self.history.heads();
         let (pinned, log) = self.before();
-        let stubbed = !self.state.stubs.is_empty();
+        let stubbed = self.state.stubs.range(self.state.pressed + 1..).next().is_some();
         if tail.from <= floor && !stubbed {
             return false;
         }
-        let left = self.shares.budget.saturating_sub(pinned + log);
+        let left = self.shares.budget.saturating_sub(pinned + self.shares.log.max(log));
         if tokens(&heads[floor..]) <= left - left / 8 {
             return true;
         }
@@ -182,20 +188,21 @@ impl<'a> Show<'a> {
         tokens(&heads[first.max(floor)..]) <= low - low / 8
     }
 
-    /// Folds down to the low-water mark.
+    /// Folds down to the low-water mark; where everything from the floor on fits, shows that.
     pub(crate) fn batch(&mut self, floor: usize) -> Result<Tail> {
-        let pinned = self.pin()?;
-        let left = self.shares.budget.saturating_sub(pinned);
         let heads = self.history.heads();
-        if floor == 0 && tokens(heads) <= self.shares.budget {
-            *self.state = State { model: self.state.model.clone(), held: self.state.held, ..State::default() };
+        if floor == 0 && self.state.pressed == 0 && tokens(heads) <= self.shares.budget {
+            *self.state = State { model: std::mem::take(&mut self.state.model), ..State::default() };
             return Ok(Tail { from: 0, lead: None });
         }
+        let pinned = self.pin()?;
+        let left = self.shares.budget.saturating_sub(pinned);
         let log = self.shares.log.min(left);
         let most = left - log;
-        let target = self.shares.low_tail(pinned, log).min(most);
-        let aim = Aim { floor, least: self.shares.least_tail.min(most), target, most };
-        self.fold_to(aim)
+        let as_it_is = tokens(&heads[floor..]) <= most - most / 8;
+        let target = if as_it_is { most } else { self.shares.low_tail(pinned, log).min(most) };
+        let least = self.shares.least_tail.min(most);
+        self.fold_to(Aim { floor, least, target, most, pressed: self.state.pressed, as_it_is })
     }
 
     /// Folds to what `aim` says.
@@ -226,21 +233,14 @@ impl<'a> Show<'a> {
             self.state.log.clear();
             return Ok(());
         }
+        self.publish(counter)?;
         let told = self.state.log.last().map_or(0, |item| item.last);
         let first = heads.partition_point(|head| head.id <= told);
         let of_one = most / ITEMS;
         if first < from {
             let of_what = tokens(&heads[first..from]) / TOLD;
-            let (oldest, newest) = (&heads[first], &heads[from - 1]);
-            let mut item = Item {
-                first: oldest.id,
-                last: newest.id,
-                entries: (from - first) as u64,
-                numbers: (stubber.number(oldest.id).unwrap_or(0), stubber.number(newest.id).unwrap_or(0)),
-                times: (oldest.time_ms, newest.time_ms),
-                lines: Vec::new(),
-                tokens: 0,
-            };
+            let number = |at: usize| stubber.number(heads[at].id).unwrap_or(0);
+            let mut item = Item::bare(&heads[first..from], (number(first), number(from - 1)));
             let frame = counter.plain(&item.text())?;
             let budget = of_one.min(of_what).saturating_sub(frame);
             item.lines = gist::lines(&stubber, first..from, budget, self.focus.as_deref())?;
@@ -264,6 +264,19 @@ impl<'a> Show<'a> {
                 } else {
                     self.state.log.clear();
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts in what a model wrote meanwhile. The bytes behind the pins change with a batch anyway.
+    fn publish(&mut self, counter: Counter<'_>) -> Result<()> {
+        let mut written = std::mem::take(&mut self.state.written);
+        for item in &mut self.state.log {
+            if let Some(lines) = written.remove(&item.first) {
+                item.lines = lines;
+                item.by_model = true;
+                item.tokens = counter.plain(&item.text())?;
             }
         }
         Ok(())

@@ -5,6 +5,7 @@
 
 use super::Show;
 use super::count::Counter;
+use super::fold::tokens;
 use super::state::{Passages, Tail};
 use crate::find::{Ask, recalled};
 use crate::index::Ordinal;
@@ -13,6 +14,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A smaller room is not worth a search.
 const LEAST_ROOM: u64 = 48;
+/// Where all of the history would fit, passages take no more than this part of what is folded.
+const OF_FOLDED: u64 = 4;
 /// How often a block that came out too large is made again, smaller.
 const TRIES: u32 = 4;
 
@@ -34,7 +37,12 @@ impl Show<'_> {
         if let Some(known) = known {
             return Ok(known.text.clone().map(|text| (text, known.tokens)));
         }
-        let room = room.min(self.shares.retrieved);
+        let mut room = room.min(self.shares.retrieved);
+        let heads = self.history.heads();
+        if tokens(heads) <= self.shares.budget {
+            // Somebody asked for less than would fit: the passages must not bring it all back.
+            room = room.min(tokens(&heads[..tail.from]) / OF_FOLDED);
+        }
         let found = if room < LEAST_ROOM { None } else { self.find(request, tail, room)? };
         let (text, tokens) = found.clone().map_or((None, 0), |(text, tokens)| (Some(text), tokens));
         self.state.passages = Some(Passages { turn, text, tokens });

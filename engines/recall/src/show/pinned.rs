@@ -1,17 +1,63 @@
-//! The block of pins: what the person asked to be kept in mind, in his own words, at the head of the prompt.
+//! The block of pins: what the person asked to be kept in mind, in their own words, at the head of the prompt.
+//!
+//! It is written anew with a batch, since what is pinned later still stands in the tail, and when the tool has pinned or removed
+//! something.
 
 use super::Show;
 use super::count::Counter;
+use super::quote::{QUOTED, day, one_line};
 use super::state::Block;
+use crate::pins::{Kind, Pin};
 use engine_abi::Result;
 
+/// Letters of one pin that are shown.
+const LETTERS: usize = 400;
+
+/// What the block begins with.
+const HEAD: &str = "[recall pins · what the person asked to be kept in mind, quoted from earlier turns; the newest word on a \
+                    matter counts; recall_pin adds and removes by id]";
+
 impl Show<'_> {
-    /// Writes the block anew; its tokens.
+    /// Writes the block anew; gives its tokens.
     pub(crate) fn pin(&mut self) -> Result<u64> {
         self.state.repin = false;
         self.state.pinned = None;
-        let _: Option<Block> = None;
-        let _ = Counter(self.context);
-        Ok(0)
+        if self.session.pins.all().is_empty() {
+            return Ok(0);
+        }
+        let counter = Counter(self.context);
+        let frame = counter.plain(HEAD)?;
+        let cost = |pin: &Pin| {
+            // The line break is counted with the line at most once more than it costs.
+            counter.text(&line(pin)).map_or(u32::MAX, |tokens| u32::try_from(tokens + 1).unwrap_or(u32::MAX))
+        };
+        let chosen = self.session.pins.choose(self.shares.pinned.saturating_sub(frame), &cost);
+        if chosen.is_empty() {
+            return Ok(0);
+        }
+        let mut text = HEAD.to_owned();
+        for pin in chosen {
+            text.push('\n');
+            text.push_str(&line(pin));
+        }
+        let tokens = counter.plain(&text)?;
+        if tokens > self.shares.pinned {
+            return Ok(0);
+        }
+        self.state.pinned = Some(Block { text, tokens });
+        Ok(tokens)
     }
+}
+
+/// A pin as it is shown.
+fn line(pin: &Pin) -> String {
+    let kind = match pin.kind {
+        Kind::Instruction => "instruction",
+        Kind::Preference => "preference",
+        Kind::Constraint => "constraint",
+        Kind::Task => "open task",
+    };
+    let day = day(pin.time_ms);
+    let when = if day.is_empty() { day } else { format!(", {day}") };
+    format!("{QUOTED}p{} ({kind}, entry {}{when}): {}", pin.id, pin.ordinal + 1, one_line(&pin.text, LETTERS))
 }

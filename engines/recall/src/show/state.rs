@@ -1,6 +1,6 @@
 //! What is remembered of the prompts before, so that the next one begins with the same bytes.
 
-use super::log::Item;
+use super::log::{Item, Line};
 use engine_abi::wire::{entry_flags, role};
 use engine_abi::{Head, Message};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ pub(crate) struct State {
     pub lead: u64,
     /// Entries before this one stay folded even where they would fit: somebody asked for a compaction.
     pub held: u64,
+    /// Stubs of entries up to this one stay, for the same reason.
+    pub pressed: u64,
     /// Entries of the tail that are shown shorter, by the id of their first.
     pub stubs: BTreeMap<u64, Stub>,
     /// The compacted log, oldest first; without gaps.
@@ -29,7 +31,7 @@ pub(crate) struct State {
     /// Pins were added or removed by the tool since the block was written.
     pub repin: bool,
     /// Gists that a model wrote and that no prompt shows yet, by the first entry of their item.
-    pub written: BTreeMap<u64, Vec<String>>,
+    pub written: BTreeMap<u64, Vec<Line>>,
     /// The passages of the current turn.
     #[serde(skip)]
     pub passages: Option<Passages>,

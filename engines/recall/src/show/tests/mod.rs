@@ -3,6 +3,7 @@
 mod compacting;
 mod layout;
 mod random;
+mod stable;
 
 use crate::Recall;
 use engine_abi::testing::{Assembled, Engine, Line, Piece};

@@ -1,0 +1,56 @@
+//! How much of a prompt is what the model call before was sent.
+
+use super::*;
+
+/// A prompt as bytes, system prompt and rendering aside.
+fn bytes(sent: &[Sent], block: Option<&str>, turn: &[Line]) -> String {
+    let mut all = String::new();
+    for sent in sent {
+        all.push_str(&format!("{}{}{:?}{:?}\n", sent.role, sent.text, sent.calls, sent.answers));
+    }
+    all.push_str(block.unwrap_or_default());
+    for line in turn {
+        all.push_str(&format!("{}{}{:?}{:?}\n", line.role, line.text, line.calls, line.answers));
+    }
+    all
+}
+
+/// Shares of the prompts of an agent session that the call before had sent, in percent, rising.
+fn shares(window: u64) -> Vec<usize> {
+    let engine = engine("{}");
+    let talk = engine.talk("session", "test:session");
+    let mut history: Vec<Line> = Vec::new();
+    let (mut before, mut shares) = (String::new(), Vec::new());
+    for turn in 0..24u64 {
+        let calls = 1 + (turn * 7_919) % 40;
+        let all = looped(turn * 1_000 + 1, calls, 200 + (turn * 389 % 2_000) as usize);
+        for done in 0..=calls {
+            let now = &all[..1 + done as usize * 2];
+            let current: u64 = now.iter().map(|line| u64::from(line.tokens)).sum();
+            let budget = window.saturating_sub(current).max(1);
+            let answer = talk.assemble(&history, Some(&all[0]), Some(budget)).unwrap();
+            check(&history, &answer, budget);
+            if current < window {
+                let block = answer.volatile_prompt_addition.as_ref().map_or(0, |block| count(block));
+                assert!(block <= budget / 10 + 20, "the passages take {block} of {budget}");
+            }
+            let prompt = bytes(&sent(&history, &answer), answer.volatile_prompt_addition.as_deref(), now);
+            let common = prompt.bytes().zip(before.bytes()).take_while(|(a, b)| a == b).count();
+            shares.push(common * 100 / prompt.len());
+            before = prompt;
+        }
+        talk.commit(&format!("turn {turn}"), &all).unwrap();
+        history.extend(all);
+    }
+    shares.sort_unstable();
+    shares
+}
+
+#[test]
+fn a_loop_of_tool_calls_sends_the_same_prefix_again() {
+    let shares = shares(32_000);
+    let median = shares[shares.len() / 2];
+    let low = shares[shares.len() / 10];
+    assert!(median >= 93, "{median} %");
+    assert!(low >= 40, "{low} %");
+}
