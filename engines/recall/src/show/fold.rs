@@ -80,6 +80,8 @@ struct Walk<'a, 'b> {
     forms: Vec<Form>,
     tokens: u64,
     stubs: usize,
+    /// Places of results that are shown as they are, newest first.
+    results: Vec<usize>,
     zone: Zone,
     /// How many forms are whole turns, and what they cost.
     whole: (usize, u64),
@@ -97,6 +99,7 @@ impl<'a, 'b> Walk<'a, 'b> {
             forms: Vec::new(),
             tokens: 0,
             stubs: 0,
+            results: Vec::new(),
             zone: Zone::Newest,
             whole: (0, 0),
             begun: None,
@@ -111,11 +114,14 @@ impl<'a, 'b> Walk<'a, 'b> {
             let start = atom(self.heads, at, self.aim.floor);
             let form = self.form(start, at)?;
             let fits = |walk: &Self| walk.tokens + form.tokens <= walk.limit();
-            if !fits(self) && !(self.reach() && fits(self)) {
+            if !(fits(self) || (self.reach() && fits(self))) {
                 break;
             }
             if form.stub.is_some() && self.stubs == MOST_STUBS {
                 break;
+            }
+            if form.stub.is_none() {
+                self.results.extend((start..at).rev().filter(|at| self.heads[*at].role == role::TOOL));
             }
             at = start;
             self.take(form);
@@ -165,7 +171,7 @@ impl<'a, 'b> Walk<'a, 'b> {
         }
         let stub = match known {
             Some(stub) => Some(stub.clone()),
-            None => self.stubber.results(start..end)?,
+            None => self.stubber.results(start..end, &self.results)?,
         };
         let tokens = stub.as_ref().map_or(raw, |stub| stub.tokens);
         Ok(Form { start, stub, tokens })

@@ -49,7 +49,7 @@ use share::Shares;
 pub(crate) use state::State;
 use state::{Part, Tail, id_at};
 use stub::Stubber;
-pub(crate) use write::{Draft, drafts, publish_later};
+pub(crate) use write::{drafts, publish_later};
 
 /// `assemble`.
 pub(crate) fn assemble(
@@ -62,7 +62,11 @@ pub(crate) fn assemble(
     let mut state = std::mem::take(&mut *session.shown);
     let history = request.history();
     let shares = Shares::of(config, budget, history.heads());
-    let mut show = Show { session, context, history, shares, state: &mut state, focus: None };
+    let turn = request.prompt().map(passages::turn);
+    if state.passages.as_ref().is_some_and(|passages| Some(passages.turn) != turn) {
+        state.passages = None;
+    }
+    let mut show = Show { session, context, history, shares, state: &mut state, focus: None, folded: false };
     let answer = show.assemble(request);
     *session.shown = state;
     answer
@@ -77,6 +81,8 @@ pub(crate) struct Show<'a> {
     pub state: &'a mut State,
     /// What a compaction was asked to keep.
     pub focus: Option<String>,
+    /// A batch was made in this look.
+    pub folded: bool,
 }
 
 impl<'a> Show<'a> {
@@ -86,6 +92,9 @@ impl<'a> Show<'a> {
         let shown = self.shown(tail);
         self.state.shown_tokens = shown;
         let mut assembly = Assembly::new();
+        if self.shows_summary(tail) {
+            assembly = assembly.keep(&self.history.heads()[..1]);
+        }
         if let Some(block) = &self.state.pinned {
             assembly = assembly.message(Message::user(&block.text));
         }
@@ -121,11 +130,13 @@ impl<'a> Show<'a> {
             return self.batch(floor);
         }
         let cost = self.state.cost(heads, tail);
-        let (pinned, log) = self.before();
+        let (pinned, log) = self.before(tail);
         let used = pinned + log + cost;
+        // What this turn was shown already stays, unless it takes too much of what is left.
         let passages = self.state.passages.as_ref().map_or(0, |passages| passages.tokens);
-        let over = cost > self.shares.most_tail(pinned, log) || used > self.shares.budget || log > self.log_limit();
-        let over = over || (passages <= self.shares.retrieved && used + passages > self.shares.budget);
+        let passages = if passages <= self.shares.budget / MOST_FROZEN { passages } else { 0 };
+        let over =
+            cost > self.shares.most_tail(pinned, log) || used + passages > self.shares.budget || log > self.log_limit();
         if over || self.has_room(tail, floor, cost) {
             return self.batch(floor);
         }
@@ -138,15 +149,27 @@ impl<'a> Show<'a> {
         Ok(tail)
     }
 
-    /// Tokens of the pins and of the log.
-    fn before(&self) -> (u64, u64) {
+    /// Tokens of what stands at the head, and of the log.
+    fn before(&self, tail: Tail) -> (u64, u64) {
         let pinned = self.state.pinned.as_ref().map_or(0, |block| block.tokens);
-        (pinned, self.state.log.iter().map(|item| item.tokens).sum())
+        let summary = if self.shows_summary(tail) { self.summary_tokens() } else { 0 };
+        (pinned + summary, self.state.log.iter().map(|item| item.tokens).sum())
+    }
+
+    /// Tokens of a summary that another engine's compaction left at the head of the history, where that is short enough to stay.
+    fn summary_tokens(&self) -> u64 {
+        let summary = self.history.heads().first().filter(|head| head.has(wire::entry_flags::SUMMARY));
+        summary.map(|head| u64::from(head.tokens)).filter(|tokens| *tokens <= self.shares.budget / 8).unwrap_or(0)
+    }
+
+    /// True when that summary stands before everything else, the tail not reaching it.
+    fn shows_summary(&self, tail: Tail) -> bool {
+        tail.from > 0 && tail.lead != Some(0) && self.summary_tokens() > 0
     }
 
     /// Tokens of everything but the passages.
     pub(crate) fn shown(&self, tail: Tail) -> u64 {
-        let (pinned, log) = self.before();
+        let (pinned, log) = self.before(tail);
         pinned + log + self.state.cost(self.history.heads(), tail)
     }
 
@@ -168,7 +191,7 @@ impl<'a> Show<'a> {
     /// True when so much more fits than is shown that it is worth to begin anew.
     fn has_room(&self, tail: Tail, floor: usize, cost: u64) -> bool {
         let heads = self.history.heads();
-        let (pinned, log) = self.before();
+        let (pinned, log) = self.before(tail);
         let stubbed = self.state.stubs.range(self.state.pressed + 1..).next().is_some();
         if tail.from <= floor && !stubbed {
             return false;
@@ -195,7 +218,7 @@ impl<'a> Show<'a> {
             *self.state = State { model: std::mem::take(&mut self.state.model), ..State::default() };
             return Ok(Tail { from: 0, lead: None });
         }
-        let pinned = self.pin()?;
+        let pinned = self.pin()? + self.summary_tokens();
         let left = self.shares.budget.saturating_sub(pinned);
         let log = self.shares.log.min(left);
         let most = left - log;
@@ -207,6 +230,7 @@ impl<'a> Show<'a> {
 
     /// Folds to what `aim` says.
     pub(crate) fn fold_to(&mut self, aim: Aim) -> Result<Tail> {
+        self.folded = true;
         let heads = self.history.heads();
         let folded = fold(&self.stubber(), &self.state.stubs, aim)?;
         let Tail { from, lead } = folded.tail;
@@ -239,8 +263,9 @@ impl<'a> Show<'a> {
         let of_one = most / ITEMS;
         if first < from {
             let of_what = tokens(&heads[first..from]) / TOLD;
-            let number = |at: usize| stubber.number(heads[at].id).unwrap_or(0);
-            let mut item = Item::bare(&heads[first..from], (number(first), number(from - 1)));
+            let mut numbers = heads[first..from].iter().filter_map(|head| stubber.number(head.id));
+            let oldest = numbers.next().unwrap_or(0);
+            let mut item = Item::bare(&heads[first..from], (oldest, numbers.next_back().unwrap_or(oldest)));
             let frame = counter.plain(&item.text())?;
             let budget = of_one.min(of_what).saturating_sub(frame);
             item.lines = gist::lines(&stubber, first..from, budget, self.focus.as_deref())?;
@@ -306,6 +331,8 @@ impl<'a> Show<'a> {
     }
 }
 
+/// Passages that a turn was shown stay, also when its loop leaves less room, up to this part of the budget.
+const MOST_FROZEN: u64 = 4;
 /// Below this share there is no log: its frame alone would take it.
 const LEAST_LOG: u64 = 256;
 /// How many items the log holds before its older ones are merged.

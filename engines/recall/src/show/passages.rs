@@ -9,7 +9,7 @@ use super::fold::tokens;
 use super::state::{Passages, Tail};
 use crate::find::{Ask, recalled};
 use crate::index::Ordinal;
-use engine_abi::{AssembleRequest, Result};
+use engine_abi::{AssembleRequest, Prompt, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A smaller room is not worth a search.
@@ -32,10 +32,17 @@ impl Show<'_> {
             self.state.passages = None;
             return Ok(None);
         }
-        let turn = prompt.entry_id().unwrap_or_else(|| hash(prompt.text()));
-        let known = self.state.passages.as_ref().filter(|known| known.turn == turn && known.tokens <= room);
-        if let Some(known) = known {
-            return Ok(known.text.clone().map(|text| (text, known.tokens)));
+        let turn = turn(prompt);
+        match &mut self.state.passages {
+            Some(known) if known.tokens <= room => {
+                return Ok(known.text.clone().map(|text| (text, known.tokens)));
+            }
+            Some(known) if !self.folded => {
+                // Looking for smaller ones with every call of a loop would send its prefix anew each time.
+                (known.text, known.tokens) = (None, 0);
+                return Ok(None);
+            }
+            _ => {}
         }
         let mut room = room.min(self.shares.retrieved);
         let heads = self.history.heads();
@@ -100,8 +107,11 @@ impl Show<'_> {
     }
 }
 
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
+/// What names a turn: the id of its prompt's entry, or where nothing is stored, a hash of its text.
+pub(super) fn turn(prompt: &Prompt) -> u64 {
+    prompt.entry_id().unwrap_or_else(|| {
+        let mut hasher = DefaultHasher::new();
+        prompt.text().hash(&mut hasher);
+        hasher.finish()
+    })
 }

@@ -35,7 +35,7 @@ pub(crate) fn compact(
     let shares = Shares::of(config, budget, history.heads());
     let mut state = std::mem::take(&mut *session.shown);
     let focus = request.custom_instructions().map(str::to_owned);
-    let mut show = Show { session, context, history, shares, state: &mut state, focus };
+    let mut show = Show { session, context, history, shares, state: &mut state, focus, folded: false };
     let answer = show.compact(request);
     *session.shown = state;
     answer
@@ -70,7 +70,7 @@ impl Show<'_> {
     /// One fold to the stop target; gives the tail and what is shown then.
     fn press(&mut self, request: &CompactRequest, before: u64) -> Result<(Tail, u64)> {
         let budget = self.shares.budget;
-        let pinned = self.pin()?;
+        let pinned = self.pin()? + self.summary_tokens();
         let low = self.shares.low_tail(pinned, self.shares.log);
         let target = match request.trigger() {
             // A person wants it small: what is being talked about stays, and not more than half of what there was.

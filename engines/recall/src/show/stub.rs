@@ -12,6 +12,8 @@ use std::ops::Range;
 const SHORT_RESULT: u32 = 64;
 /// Arguments of a call beyond this many tokens are left out of a stub.
 const LONG_ARGUMENTS: u64 = 256;
+/// With how many results of the same size a result is compared.
+const COMPARED: usize = 4;
 /// Letters of a result's beginning that its stub quotes.
 const QUOTED_RESULT: usize = 96;
 
@@ -28,7 +30,8 @@ pub(crate) struct Stubber<'a> {
 
 impl Stubber<'_> {
     /// A stub for a message of the model with calls and their results; `None` where it would not be shorter or cannot be whole.
-    pub(crate) fn results(&self, at: Range<usize>) -> Result<Option<Stub>> {
+    /// `below` are places of later results that are shown as they are: a stub says when one of them is the same.
+    pub(crate) fn results(&self, at: Range<usize>, below: &[usize]) -> Result<Option<Stub>> {
         let heads = self.history.heads();
         let (Some(first), Some(last)) = (heads.get(at.start), heads.get(at.end - 1)) else { return Ok(None) };
         let asking = self.history.entry(at.start)?;
@@ -45,15 +48,15 @@ impl Stubber<'_> {
         }
         let asked = Said { role: role::ASSISTANT, text: asking.text().to_owned(), call_id: None, calls };
         let mut messages = vec![asked];
-        for place in at.start + 1..at.end {
+        for (place, head) in heads.iter().enumerate().take(at.end).skip(at.start + 1) {
             let result = self.history.entry(place)?;
             let id = result.tool_call_id().unwrap_or_default();
             let Some(call) = open.iter().position(|call| call.id() == id) else { return Ok(None) };
             let call = open.swap_remove(call);
-            let text = if heads[place].tokens <= SHORT_RESULT {
+            let text = if head.tokens <= SHORT_RESULT {
                 result.text().to_owned()
             } else {
-                self.result(call.name(), &heads[place], result.text())
+                self.result(call.name(), head, result.text(), self.same_as(head, result.text(), below)?)
             };
             messages.push(Said { role: role::TOOL, text, call_id: Some(id.to_owned()), calls: Vec::new() });
         }
@@ -98,11 +101,26 @@ impl Stubber<'_> {
     }
 
     /// What stands in the place of a result.
-    fn result(&self, tool: &str, head: &Head, text: &str) -> String {
+    fn result(&self, tool: &str, head: &Head, text: &str, same_as: Option<u32>) -> String {
         let tool = one_line(tool, 64);
         let pointer = self.pointer(head.id);
+        if let Some(number) = same_as {
+            return format!("[result of {tool}, left out here: it is the same as entry {number} below{pointer}]");
+        }
         let quoted = one_line(beginning(text, QUOTED_RESULT * 8), QUOTED_RESULT);
         format!("[result of {tool}, {} tokens, left out here{pointer}; it begins:]\n{QUOTED}{quoted}", head.tokens)
+    }
+
+    /// The number of a result among those at the places `below` that has the same text.
+    fn same_as(&self, head: &Head, text: &str, below: &[usize]) -> Result<Option<u32>> {
+        let heads = self.history.heads();
+        let like = |at: &&usize| heads[**at].text_bytes == head.text_bytes && heads[**at].tokens == head.tokens;
+        for at in below.iter().filter(like).take(COMPARED) {
+            if self.history.entry(*at)?.text() == text {
+                return Ok(self.number(heads[*at].id));
+            }
+        }
+        Ok(None)
     }
 
     /// What stands in the place of long arguments: JSON, since some providers read it.

@@ -61,6 +61,35 @@ fn older_results_become_stubs_that_say_how_to_see_them() {
 }
 
 #[test]
+fn a_result_that_came_again_is_shown_once() {
+    let mut history = Vec::new();
+    for turn in 0..12 {
+        history.extend(looped(turn * 100 + 1, 6, 1_600));
+    }
+    let newest = history.iter().rposition(|line| line.role == role::TOOL).unwrap();
+    let again = history.iter().rposition(|line| line.role == role::TOOL && line.id < 900).unwrap();
+    history[again].text = history[newest].text.clone();
+    history[again].tokens = history[newest].tokens;
+    let now = shown(&engine("{}"), &history, 16_000);
+    let stub = now.iter().find(|sent| sent.answers == history[again].answers).expect("it is shown");
+    assert!(stub.text.contains(&format!("the same as entry {} below", newest + 1)), "{}", stub.text);
+}
+
+#[test]
+fn the_summary_of_another_engines_compaction_stays() {
+    let mut history = dialogue(900, 40);
+    history[0].flags |= engine_abi::wire::entry_flags::SUMMARY;
+    let engine = engine("{}");
+    for budget in [2_000, 4_000, 32_000] {
+        let now = ids(&shown(&engine, &history, budget));
+        assert_eq!(now[0], 1);
+        assert!(now[1] > 2);
+    }
+    let now = ids(&shown(&engine, &history, 300));
+    assert_ne!(now[0], 1, "it is too long for that");
+}
+
+#[test]
 fn a_turn_longer_than_the_budget_is_trimmed_inside() {
     let mut history = looped(1, 2, 800);
     history.extend(looped(101, 40, 4_000));

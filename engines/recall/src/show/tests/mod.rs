@@ -36,7 +36,9 @@ fn sent(history: &[Line], answer: &Assembled) -> Vec<Sent> {
     for piece in &answer.pieces {
         match piece {
             Piece::Span(first, last) => {
-                all.extend(history.iter().filter(|line| (*first..=*last).contains(&line.id)).map(|line| Sent {
+                let start = history.partition_point(|line| line.id < *first);
+                let end = history.partition_point(|line| line.id <= *last);
+                all.extend(history[start..end].iter().map(|line| Sent {
                     id: Some(line.id),
                     role: line.role,
                     text: line.text.clone(),
@@ -59,7 +61,7 @@ fn cost(history: &[Line], answer: &Assembled) -> u64 {
     let messages: u64 = sent(history, answer)
         .iter()
         .map(|sent| match sent.id {
-            Some(id) => u64::from(history.iter().find(|line| line.id == id).unwrap().tokens),
+            Some(id) => u64::from(history[history.binary_search_by_key(&id, |line| line.id).unwrap()].tokens),
             None => {
                 let calls: u64 = sent.calls.iter().map(|[_, name, arguments]| 8 + text(name) + text(arguments)).sum();
                 4 + text(&sent.text) + calls + sent.answers.as_ref().map_or(0, |id| 1 + text(id))
@@ -81,7 +83,7 @@ fn check(history: &[Line], answer: &Assembled, budget: u64) {
             assert!(first <= last, "the span {first}..={last} runs backwards");
             assert!(before.is_none_or(|before| before < *first), "the span {first}..={last} goes back");
             for id in [first, last] {
-                assert!(history.iter().any(|line| line.id == *id), "{id} is not in the history");
+                assert!(history.binary_search_by_key(id, |line| line.id).is_ok(), "{id} is not in the history");
             }
             before = Some(*last);
         }

@@ -32,7 +32,7 @@ fn shares(window: u64) -> Vec<usize> {
             check(&history, &answer, budget);
             if current < window {
                 let block = answer.volatile_prompt_addition.as_ref().map_or(0, |block| count(block));
-                assert!(block <= budget / 10 + 20, "the passages take {block} of {budget}");
+                assert!(block <= window / 10 + 20, "the passages take {block} of {window}");
             }
             let prompt = bytes(&sent(&history, &answer), answer.volatile_prompt_addition.as_deref(), now);
             let common = prompt.bytes().zip(before.bytes()).take_while(|(a, b)| a == b).count();
