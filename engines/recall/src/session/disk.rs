@@ -21,7 +21,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MARK: &[u8] = b"m";
-const ENTRIES: &[u8] = b"t/";
+/// What the keys of entries begin with.
+pub(super) const ENTRIES: &[u8] = b"t/";
 const PINS: &[u8] = b"p";
 const SHOWN: &[u8] = b"s";
 /// Entries that are read at once.
@@ -36,6 +37,8 @@ struct Mark {
     batch: u64,
     /// Entries in the scope.
     rows: u32,
+    /// There are pins in it.
+    pins: bool,
 }
 
 impl Mark {
@@ -155,7 +158,9 @@ impl Session {
             return Ok(());
         }
         let rows = u32::try_from(self.kept).map_err(|_| Error::new("the session is too long"))?;
-        let mark = Mark { writer: *WRITER, batch: BATCHES.fetch_add(1, Ordering::Relaxed), rows }.encode()?;
+        let mark =
+            Mark { writer: *WRITER, batch: BATCHES.fetch_add(1, Ordering::Relaxed), rows, pins: self.pins.is_stored() }
+                .encode()?;
         match &self.disk.now {
             Some(now) => store.require_equal(MARK, now),
             None => store.require_absent(MARK),
@@ -240,7 +245,8 @@ impl Session {
         if mark.rows as usize != self.rows.len() {
             return Ok(Err("entries are missing"));
         }
-        self.read_kept(context)
+        let read = self.read_kept(context)?;
+        if read.is_ok() && mark.pins != self.pins.is_stored() { Ok(Err("the pins are missing")) } else { Ok(read) }
     }
 
     /// Reads the pins and what was shown.

@@ -35,6 +35,11 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
         Some(Kept { value, stored, touched: false })
     }
 
+    /// The store has a value.
+    pub(crate) fn is_stored(&self) -> bool {
+        !self.stored.is_empty()
+    }
+
     /// What is to be stored, if that is not what the store has.
     ///
     /// # Errors

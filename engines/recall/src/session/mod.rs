@@ -26,6 +26,8 @@ mod kept;
 mod reader;
 mod sessions;
 mod stored;
+#[cfg(test)]
+mod tests;
 
 use crate::index::{Index, NewEntry, Ordinal};
 use crate::pins::Pins;
@@ -171,7 +173,10 @@ impl Session {
 
     /// Learns what the person wants for good.
     fn learn(&mut self, at: usize, entry: &Entry) {
-        let _ = (at, entry, &mut self.pins);
+        let head = entry.head();
+        if let (Some(role), Ok(ordinal)) = (Role::from_code(head.role), Ordinal::try_from(at)) {
+            self.pins.learn(ordinal, head.id, head.time_ms, role, entry.text());
+        }
     }
 
     /// Keeps the order by id, before the row is added.

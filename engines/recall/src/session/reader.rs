@@ -1,11 +1,12 @@
 //! Texts of entries: from the history of the call where that has them, else from the store.
 
-use super::disk::entry_key;
+use super::disk::{ENTRIES, entry_key};
 use super::{Session, Stored};
 use crate::find::Texts;
 use crate::index::Ordinal;
-use engine_abi::{Context, History, Result};
+use engine_abi::{Context, Error, History, Result};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Reads texts of one session within one call.
 pub(crate) struct Reader<'a> {
@@ -29,6 +30,34 @@ impl<'a> Reader<'a> {
             Some(loose) => Ok(self.session.loose.get(loose).map(|value| Cow::Borrowed(value.as_slice()))),
             None => Ok(self.context.store().get(entry_key(ordinal))?.map(Cow::Owned)),
         }
+    }
+
+    /// Reads neighbouring entries, in one look at the store.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read, or an entry of it.
+    pub(crate) fn each(&self, range: Range<Ordinal>, mut each: impl FnMut(Ordinal, &Stored<'_>)) -> Result<()> {
+        let kept = Ordinal::try_from(self.session.kept).unwrap_or(Ordinal::MAX);
+        let stored = range.start..range.end.min(kept);
+        if !stored.is_empty() {
+            let after = range.start.checked_sub(1).map(entry_key);
+            let after = after.as_ref().map(<[u8; 6]>::as_slice);
+            for (ordinal, (key, value)) in stored.zip(self.context.store().scan(ENTRIES, after, range.len())?) {
+                match Stored::decode(&value).filter(|_| key == entry_key(ordinal)) {
+                    Some(entry) => each(ordinal, &entry),
+                    None => return Err(Error::new("an entry of the store cannot be read")),
+                }
+            }
+        }
+        for ordinal in range.start.max(kept)..range.end {
+            if let Some(entry) =
+                self.session.loose.get((ordinal - kept) as usize).and_then(|value| Stored::decode(value))
+            {
+                each(ordinal, &entry);
+            }
+        }
+        Ok(())
     }
 
     /// The text in the history. What the host has made shorter there is not what was indexed.

@@ -1,0 +1,140 @@
+//! `recall_expand`: whole messages by their numbers.
+//!
+//! An answer holds at most [`BYTES`] of quoted text. A longer text comes in parts: each says where it goes on, and the parts
+//! together are the text, byte for byte.
+
+use super::{Answer, Desk, heading, listed, no_such, number, ordinal, parameter, quote};
+use crate::index::Ordinal;
+use crate::session::Stored;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// Most bytes of quoted text in one answer: some 2,000 tokens.
+pub(super) const BYTES: usize = 8_000;
+/// A message of which less would fit is left for the next call.
+const PART_MIN: usize = 400;
+/// Most messages of one call.
+const MESSAGES_MAX: usize = 100;
+/// Most neighbours on each side.
+const AROUND_MAX: u64 = 20;
+/// Bytes that are shown of the call that a tool result answers.
+const CALL_BYTES: usize = 300;
+
+pub(super) fn parameters() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "numbers": {
+                "type": "array",
+                "items": {"type": ["integer", "string"]},
+                "description": "Numbers of messages, or ranges such as \"12-15\".",
+            },
+            "around": parameter("integer", "Also this many messages before and after each."),
+            "offset": parameter("integer", "Where to go on in a long message, as the answer before said."),
+        },
+        "required": ["numbers"],
+    })
+}
+
+pub(super) fn expand(desk: Desk<'_>) -> Answer {
+    let wanted = match wanted(&desk) {
+        Ok(wanted) => wanted,
+        Err(wrong) => return Ok(Err(wrong)),
+    };
+    let offset = match desk.args.number(&["offset"]) {
+        Ok(offset) => usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX),
+        Err(wrong) => return Ok(Err(wrong)),
+    };
+    let texts = desk.session.texts(desk.context, None);
+    let mut out = String::new();
+    let mut room = BYTES;
+    let mut shown = 0;
+    let mut goes_on = None;
+    for (at, ordinal) in wanted.iter().enumerate() {
+        desk.context.check()?;
+        if room < PART_MIN {
+            break;
+        }
+        let value = texts.value(*ordinal)?;
+        let Some(stored) = value.as_deref().and_then(Stored::decode) else {
+            let _ = writeln!(out, "#{} cannot be read", number(*ordinal));
+            shown += 1;
+            continue;
+        };
+        let told = stored.told();
+        let start = if at == 0 { told.floor_char_boundary(offset) } else { 0 };
+        if start != 0 && start >= told.len() {
+            let (number, bytes) = (number(*ordinal), told.len());
+            return Ok(Err(format!("#{number} has {bytes} bytes; the offset must be smaller")));
+        }
+        if at > 0 && told.len() > room && room < BYTES / 2 {
+            break;
+        }
+        let end = told.floor_char_boundary(start.saturating_add(room));
+        heading(&mut out, *ordinal, &stored);
+        if start > 0 || end < told.len() {
+            let _ = write!(out, " · bytes {start} to {end} of {}", told.len());
+        }
+        out.push('\n');
+        if let Some(call) = call(&texts, &stored)? {
+            out.push_str("the call was:\n");
+            quote::snippet(&mut out, &call, 0, CALL_BYTES);
+            out.push_str("the result:\n");
+        }
+        quote::quote(&mut out, &told[start..end]);
+        room -= end - start;
+        if end < told.len() {
+            goes_on = Some((*ordinal, end));
+            break;
+        }
+        shown += 1;
+    }
+    if let Some((ordinal, end)) = goes_on {
+        let number = number(ordinal);
+        let _ = writeln!(out, "#{number} goes on: recall_expand with numbers [{number}] and offset {end}.");
+        shown += 1;
+    }
+    if shown < wanted.len() {
+        let _ = writeln!(out, "Not shown yet: {}.", listed(&wanted[shown..]));
+    }
+    Ok(Ok(out))
+}
+
+/// The ordinals that are asked for, in order.
+fn wanted(desk: &Desk<'_>) -> Result<Vec<Ordinal>, String> {
+    let ranges = desk.args.numbers(&["numbers", "number", "ids", "id", "messages"])?;
+    if ranges.is_empty() {
+        return Err("give `numbers`: the numbers of the messages to read, such as [12] or [\"12-15\"]".to_owned());
+    }
+    let around = desk.args.number(&["around"])?.unwrap_or(0).min(AROUND_MAX);
+    let last = desk.session.rows.len() as u64;
+    let mut wanted = BTreeSet::new();
+    for range in ranges {
+        if *range.start() == 0 || *range.start() > last {
+            continue;
+        }
+        let first = range.start().saturating_sub(around).max(1);
+        for number in first..=range.end().saturating_add(around).min(last) {
+            wanted.extend(ordinal(desk.session, number));
+            if wanted.len() > MESSAGES_MAX {
+                return Err(format!("that are more than {MESSAGES_MAX} messages: ask for fewer at once"));
+            }
+        }
+    }
+    if wanted.is_empty() {
+        return Err(no_such(desk.session));
+    }
+    Ok(wanted.into_iter().collect())
+}
+
+/// The call that a tool result answers.
+fn call(texts: &crate::session::Reader<'_>, stored: &Stored<'_>) -> engine_abi::Result<Option<String>> {
+    let (Some(asked_in), Some(id)) = (stored.asked_in, stored.call_id) else { return Ok(None) };
+    let value = texts.value(asked_in)?;
+    let asked = value.as_deref().and_then(Stored::decode);
+    Ok(asked.and_then(|asked| {
+        let call = asked.calls.iter().find(|call| call.id == id)?;
+        Some(format!("{} {}", call.name, call.arguments))
+    }))
+}
