@@ -21,7 +21,7 @@ fn shares(window: u64) -> Vec<usize> {
     let talk = engine.talk("session", "test:session");
     let mut history: Vec<Line> = Vec::new();
     let (mut before, mut shares) = (String::new(), Vec::new());
-    for turn in 0..24u64 {
+    for turn in 0..14u64 {
         let calls = 1 + (turn * 7_919) % 40;
         let all = looped(turn * 1_000 + 1, calls, 200 + (turn * 389 % 2_000) as usize);
         for done in 0..=calls {
