@@ -24,6 +24,7 @@ mod core;
 mod engine;
 mod facts;
 mod failure;
+mod few;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handoff;

@@ -209,6 +209,7 @@ pub struct Replacement {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryPromptArgs {
     /// Names of the tools that the model will be offered.
+    #[serde(deserialize_with = "super::few::few::<{ super::call::receive::LIST_MAX + 1 }, _, _>")]
     pub available_tools: Vec<String>,
     /// A code from [`engine_abi::wire::citations_mode`].
     pub citations_mode: u32,

@@ -6,11 +6,12 @@ use super::host_table::{GRANT_MEMORY_APPEND, GRANT_SESSIONS};
 use super::receive::{Bad, LIST_MAX, TEXT_MAX};
 use super::sink::HITS_MAX;
 use crate::slot::facts::*;
+use crate::slot::few::{few, light};
 use crate::slot::hook::Hook;
 use crate::slot::services::*;
 use crate::transcript::{EngineOp, Message, Role};
 use engine_abi::wire::{host_params, service};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
@@ -45,21 +46,26 @@ pub(crate) enum Deed {
     StoreBatch,
 }
 
-/// One service call with its arguments; texts and keys are borrowed where the service borrows them as well.
+/// One service call with its arguments; texts and keys are borrowed where the service borrows them as well. A list from a worker
+/// is read to one more than it may have, so that the service's own words refuse it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request<'a> {
     CountTokens { text: &'a str },
     Complete(LlmRequest),
     Delegate(Delegated),
     Read(CursorRequest),
-    Rewrite(Vec<Replacement>),
+    Rewrite(#[serde(deserialize_with = "replacements")] Vec<Replacement>),
     ListSessions { after: Option<&'a str>, limit: u64 },
     MemoryPrompt(MemoryPromptArgs),
     MemorySearch { query: &'a str, limit: u64 },
     MemoryAppend { text: &'a str },
     StoreGet { engine_scope: bool, key: &'a [u8] },
     StoreScan { engine_scope: bool, prefix: &'a [u8], after: Option<&'a [u8]>, limit: u64 },
-    StoreBatch(Vec<StoreOp>),
+    StoreBatch(#[serde(deserialize_with = "few::<{ BATCH_MAX + 1 }, _, _>")] Vec<StoreOp>),
+}
+
+fn replacements<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Replacement>, D::Error> {
+    light(deserializer, LIST_MAX + 1, |one: &Replacement| 1 + one.message.tool_calls.len())
 }
 
 /// What an engine says of a compaction that it delegates. The history is the host's own and never the engine's to say.

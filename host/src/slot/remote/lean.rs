@@ -1,7 +1,8 @@
 //! Messages and entries on their way: what [`engine_abi::wire::MessageV1`] shows, and no more.
 
-use crate::slot::call::receive::Bad;
+use crate::slot::call::receive::{Bad, LIST_MAX};
 use crate::slot::facts::EntryRef;
+use crate::slot::few::{few, light};
 use crate::transcript::{Content, Message, Role, ToolCall, ToolFunction};
 use engine_abi::wire::{EntryHeadV1, role};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -16,6 +17,7 @@ pub(super) struct Lean<'a> {
     text: Option<Cow<'a, str>>,
     tool_call_id: Option<&'a str>,
     name: Option<&'a str>,
+    #[serde(borrow, deserialize_with = "few::<LIST_MAX, _, _>")]
     calls: Vec<LeanCall<'a>>,
 }
 
@@ -43,6 +45,11 @@ impl<'a> Lean<'a> {
                 .map(|call| LeanCall { id: &call.id, name: &call.function.name, arguments: &call.function.arguments })
                 .collect(),
         }
+    }
+
+    /// How much of a list's bound it takes: its calls count like messages.
+    pub(super) fn weight(&self) -> usize {
+        1 + self.calls.len()
     }
 
     pub(super) fn message(self) -> Result<Message, Bad> {
@@ -120,14 +127,15 @@ pub(crate) mod message {
 
 /// The same for several.
 pub(crate) mod messages {
-    use super::{Deserialize, Deserializer, Lean, Message, Serializer};
+    use super::{Deserializer, LIST_MAX, Lean, Message, Serializer, light};
 
     pub(crate) fn serialize<S: Serializer>(messages: &[Message], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(messages.iter().map(Lean::of))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Message>, D::Error> {
-        let lean = Vec::<Lean<'de>>::deserialize(deserializer)?;
+        // One more than may be, so that it is refused with the words that a call over the border gets.
+        let lean: Vec<Lean<'de>> = light(deserializer, LIST_MAX + 1, Lean::weight)?;
         lean.into_iter().map(|lean| lean.message().map_err(serde::de::Error::custom)).collect()
     }
 }

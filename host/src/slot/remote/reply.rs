@@ -6,12 +6,11 @@ use crate::slot::call::receive::{Bad, REASON_MAX, REQUIREMENTS_MAX, TEXT_MAX};
 use crate::slot::call::sink::{HITS_MAX, Output, RawItem, Sink, TOOLS_MAX};
 use crate::slot::engine::{EngineInfo, HostRequirement, Operation};
 use crate::slot::facts::{AssembleOutput, BootstrapOutput, CompactOutput, MaintainOutput, ToolOutput};
+use crate::slot::few::{few, light};
 use crate::slot::services::MemoryHit;
 use engine_abi::wire::{SpanV1, operation, status};
-use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::borrow::Cow;
-use std::marker::PhantomData;
 
 /// Most items that are read at all: a span takes three bytes on the lane and many times that in memory, so a frame must not be
 /// believed as far as it is long. The history's own bound is checked when they are taken in.
@@ -24,9 +23,10 @@ pub(super) struct Reply<'a> {
     /// Of a factory: the hooks that its table has, by bit; or why its table cannot be used.
     pub made: Option<Result<u32, String>>,
     output: Pushed,
-    #[serde(borrow, deserialize_with = "few_items")]
+    #[serde(borrow, deserialize_with = "light_items")]
     items: Vec<Item<'a>>,
-    #[serde(deserialize_with = "few_tools")]
+    // One more than may be, so that it is refused with the words that a push over the border gets.
+    #[serde(deserialize_with = "few::<{ TOOLS_MAX + 1 }, _, _>")]
     tools: Vec<(Cow<'a, str>, Cow<'a, str>, String)>,
     hits: Cow<'a, [MemoryHit]>,
     /// The reason of a failure, and whether it is the error of a service of this call.
@@ -37,39 +37,11 @@ pub(super) struct Reply<'a> {
     pub late_service_calls: u32,
 }
 
-/// Reads a list, no further than to `most` elements and one.
-fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D, most: usize) -> Result<Vec<T>, D::Error> {
-    struct Few<T>(usize, PhantomData<T>);
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
-        type Value = Vec<T>;
-
-        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            write!(f, "at most {} elements", self.0)
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Vec<T>, A::Error> {
-            let mut list = Vec::new();
-            while let Some(element) = elements.next_element()? {
-                if list.len() == self.0 {
-                    return Err(serde::de::Error::invalid_length(self.0 + 1, &self));
-                }
-                list.push(element);
-            }
-            Ok(list)
-        }
-    }
-    deserializer.deserialize_seq(Few(most, PhantomData))
-}
-
-fn few_items<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Item<'a>>, D::Error> {
-    few(deserializer, ITEMS_MAX)
-}
-
-type ToolText<'a> = (Cow<'a, str>, Cow<'a, str>, String);
-
-fn few_tools<'de, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ToolText<'a>>, D::Error> {
-    // One more than may be, so that it is refused with the words that a push over the border gets.
-    few(deserializer, TOOLS_MAX + 1)
+fn light_items<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Item<'a>>, D::Error> {
+    light(deserializer, ITEMS_MAX, |item| match item {
+        Item::Span(..) => 1,
+        Item::Message(message) => message.weight(),
+    })
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -104,6 +76,7 @@ struct Info {
     background_maintenance: bool,
     accepted_host_params: u32,
     transcript_semantics: u32,
+    #[serde(deserialize_with = "few::<{ REQUIREMENTS_MAX + 1 }, _, _>")]
     host_requirements: Vec<(u32, u32, Option<String>)>,
 }
 

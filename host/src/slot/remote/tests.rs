@@ -2,14 +2,15 @@
 
 use super::protocol::{Call, Input, RETURNED, ToGateway, ToWorker, Wanted, decode, encode};
 use super::reply::Reply;
-use crate::slot::call::ask::{Answer, Request};
+use crate::slot::call::ask::{Answer, BATCH_MAX, Request};
 use crate::slot::call::input::HookInput;
+use crate::slot::call::receive::LIST_MAX;
 use crate::slot::call::sink::{HITS_MAX, Output, RawItem, Sink};
 use crate::slot::engine::EngineInfo;
 use crate::slot::facts::*;
 use crate::slot::hook::Hook;
 use crate::slot::services::*;
-use crate::transcript::{Message, Role};
+use crate::transcript::{EngineOp, Message, Role, ToolCall, ToolFunction};
 use engine_abi::wire::{EntryHeadV1, SpanV1, status};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -138,4 +139,48 @@ fn garbage_is_an_error_and_nothing_worse() {
             let _ = decode::<ToWorker<'_>>(&vec![byte; length]);
         }
     }
+}
+
+#[test]
+fn a_request_is_read_no_further_than_to_what_its_service_takes() {
+    let read = |request: Request<'_>| {
+        let mut bytes = Vec::new();
+        encode(&ToGateway::Ask(request), &mut bytes).unwrap();
+        decode::<ToGateway<'_>>(&bytes).is_ok()
+    };
+    // One more than may be still comes through, so that the service says what is wrong with it.
+    let delete = || StoreOp { engine_scope: false, op: EngineOp::Delete(Vec::new()) };
+    let batch = |ops: usize| Request::StoreBatch((0..ops).map(|_| delete()).collect());
+    assert!(read(batch(BATCH_MAX + 1)) && !read(batch(BATCH_MAX + 2)));
+
+    let calls = |calls: usize| {
+        let mut message = Message::text_of(Role::Assistant, "");
+        message.tool_calls = vec![
+            ToolCall {
+                id: String::new(),
+                kind: "function".into(),
+                function: ToolFunction { name: String::new(), arguments: String::new() },
+                extra: serde_json::Map::new(),
+            };
+            calls
+        ];
+        message
+    };
+    let rewrite = |message: &Message| {
+        Request::Rewrite((1..=64).map(|entry_id| Replacement { entry_id, message: message.clone() }).collect())
+    };
+    assert!(read(rewrite(&calls(1_000))) && !read(rewrite(&calls(1_100))));
+    let complete = |message: &Message| {
+        Request::Complete(LlmRequest { messages: vec![message.clone(); 64], ..LlmRequest::default() })
+    };
+    assert!(read(complete(&calls(1_000))) && !read(complete(&calls(1_100))));
+
+    let tools = |tools: usize| {
+        Request::MemoryPrompt(MemoryPromptArgs {
+            available_tools: vec![String::new(); tools],
+            citations_mode: 0,
+            sandboxed: false,
+        })
+    };
+    assert!(read(tools(LIST_MAX + 1)) && !read(tools(LIST_MAX + 2)));
 }
