@@ -1,6 +1,24 @@
 //! From a prompt to the passages that belong to it.
+//!
+//! ```text
+//!  text ─► query ─► scan of all passages ─► candidates ─► features ─► score ─► worth ─► block
+//!          words     BM25, vectors           a few 100     linear model        knapsack   whole texts, dates
+//! ```
+//!
+//! | file | concept |
+//! |---|---|
+//! | [`query`] | what a question asks for |
+//! | [`score`] | how well each passage answers |
+//! | [`pack`] | which passages share a budget |
+//! | [`block`] | the block of quotes as the model reads it |
+
+mod block;
+mod pack;
+mod query;
+mod score;
 
 use crate::index::{Index, Ordinal};
+use query::Query;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -33,10 +51,21 @@ pub(crate) trait Texts {
     fn text(&self, ordinal: Ordinal) -> Option<Cow<'_, str>>;
 }
 
+/// Longest text that is looked at to find out what is asked for, in bytes: of a longer one, its two ends.
+const TEXT_MAX: usize = 4_000;
+
 /// The best passages, best first.
 pub(crate) fn search(index: &Index, ask: &Ask<'_>, limit: usize) -> Vec<Hit> {
-    let _ = (index, ask, limit);
-    Vec::new()
+    let mut hits: Vec<Hit> = ranked(index, ask).iter().map(|one| hit(index, one)).collect();
+    hits.truncate(limit);
+    hits
+}
+
+/// A passage as others know it.
+fn hit(index: &Index, one: &score::Scored) -> Hit {
+    let passage = &index.passages[one.passage as usize];
+    let ordinal = index.entries[passage.entry as usize].ordinal;
+    Hit { ordinal, bytes: passage.start..passage.end, score: one.score }
 }
 
 /// The block of passages that stands at the head of the current user message: quoted, dated, numbered, of at most `budget`
@@ -48,6 +77,58 @@ pub(crate) fn recalled(
     budget: u64,
     count: &dyn Fn(&str) -> u64,
 ) -> Option<String> {
-    let _ = (index, ask, texts, budget, count);
-    None
+    let items = pack::by_worth(index, &ranked(index, ask));
+    let mut taken: Vec<usize> = Vec::new();
+    // What lines cost is estimated; what the block costs is counted, and the estimate put right.
+    let mut room = budget.checked_sub(count(block::INTRO) + pack::DATE)?;
+    let mut best: Option<String> = None;
+    for _ in 0..ROUNDS {
+        let before = taken.len();
+        pack::fill(&items, &mut taken, room);
+        if taken.len() == before {
+            break;
+        }
+        loop {
+            let mut passages: Vec<u32> = taken.iter().map(|at| items[*at].passage).collect();
+            passages.sort_unstable();
+            let block = block::render(index, texts, &passages);
+            let cost = count(&block);
+            if cost <= budget {
+                room = budget - cost;
+                best = Some(block);
+                break;
+            }
+            // The least worthy go, as many as the excess needs.
+            let mut excess = cost - budget;
+            while excess > 0 && taken.len() > before {
+                let last = taken.pop()?;
+                excess = excess.saturating_sub(items[last].cost);
+            }
+            if taken.len() == before {
+                return best;
+            }
+        }
+    }
+    best
+}
+
+/// How often the room that an estimate left is filled again.
+const ROUNDS: usize = 3;
+
+/// The passages that answer best, best first.
+fn ranked(index: &Index, ask: &Ask<'_>) -> Vec<score::Scored> {
+    let text = ends(ask.text);
+    let query = Query::of(index, &text, ask.name);
+    let allowed = |entry: u32| (ask.allowed)(index.entries[entry as usize].ordinal);
+    score::ranked(index, &query, &allowed)
+}
+
+/// The text, or the two ends of a long one: what is asked for stands before or behind what was pasted.
+fn ends(text: &str) -> Cow<'_, str> {
+    if text.len() <= TEXT_MAX {
+        return Cow::Borrowed(text);
+    }
+    let head = text.floor_char_boundary(TEXT_MAX / 2);
+    let tail = text.ceil_char_boundary(text.len() - TEXT_MAX / 2);
+    Cow::Owned([&text[..head], "\n", &text[tail..]].concat())
 }

@@ -1,1 +1,6 @@
-//! Words, sentences and dates of a text.
+//! Words, passages and dates of a text.
+
+pub(crate) mod dates;
+pub(crate) mod passages;
+pub(crate) mod stem;
+pub(crate) mod words;

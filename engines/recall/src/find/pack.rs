@@ -1,0 +1,80 @@
+//! Which passages share a budget.
+//!
+//! Each passage has a value, how likely it is the evidence, and a cost in tokens. The best by value per cost are taken, where the
+//! cost counts by its root only: a short greeting that shares a word with the question would else come before the long message
+//! that answers it.
+
+use super::score::Scored;
+use crate::index::Index;
+use std::collections::HashSet;
+
+/// The power of the cost that a value is divided by.
+const COST_POWER: f32 = 0.5;
+
+/// Tokens of a line beside the text and the name: the number, the colon and the end of the line, less the four that the host
+/// counts for a message.
+const LINE: u64 = 0;
+
+/// Tokens of the marks around a part of a text.
+const PART: u64 = 3;
+
+/// Tokens of a date's line.
+pub(crate) const DATE: u64 = 5;
+
+/// Less room than this is left alone.
+const ROOM_MIN: u64 = 10;
+
+/// A passage that may be shown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    /// The passage.
+    pub passage: u32,
+    /// Its day, from the epoch.
+    pub day: i64,
+    /// What its line costs, about.
+    pub cost: u64,
+}
+
+/// The passages by value per cost, each text once.
+pub(crate) fn by_worth(index: &Index, scored: &[Scored]) -> Vec<Item> {
+    let mut seen = HashSet::new();
+    let mut items: Vec<(f32, Item)> = Vec::with_capacity(scored.len());
+    for one in scored {
+        let passage = &index.passages[one.passage as usize];
+        if passage.words == 0 || !seen.insert((passage.likeness, passage.words)) {
+            continue;
+        }
+        let said = &index.entries[passage.entry as usize];
+        let (length, whole) = (u64::from(passage.end - passage.start), u64::from(said.bytes.max(1)));
+        let part = if length < whole { PART } else { 0 };
+        let cost = (u64::from(said.tokens) * length).div_ceil(whole) + LINE + part;
+        // Logarithms: the values of far passages would else be too small to be told apart.
+        let worth = one.score - COST_POWER * (cost as f32).ln();
+        items.push((worth, Item { passage: one.passage, day: said.time_ms.div_euclid(DAY_MS), cost }));
+    }
+    items.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(x.passage.cmp(&y.passage)));
+    items.into_iter().map(|(_, item)| item).collect()
+}
+
+/// Milliseconds of a day.
+pub(crate) const DAY_MS: i64 = 86_400_000;
+
+/// Takes items into `taken` as long as there is `room`. Returns what was taken by place in `items`.
+pub(crate) fn fill(items: &[Item], taken: &mut Vec<usize>, mut room: u64) {
+    let mut days: HashSet<i64> = taken.iter().map(|at| items[*at].day).collect();
+    let known: HashSet<usize> = taken.iter().copied().collect();
+    for (at, item) in items.iter().enumerate() {
+        if room < ROOM_MIN {
+            return;
+        }
+        if known.contains(&at) {
+            continue;
+        }
+        let cost = item.cost + if days.contains(&item.day) { 0 } else { DATE };
+        if cost <= room {
+            room -= cost;
+            days.insert(item.day);
+            taken.push(at);
+        }
+    }
+}
