@@ -3,7 +3,7 @@
 
 use crate::data::{DataSet, Format};
 use crate::engine::{Engine, LEGACY, library_name, settings};
-use crate::evaluate::{Progress, evaluate};
+use crate::evaluate::{Options, Progress, evaluate};
 use crate::report::Report;
 use crate::{plot, table};
 use clap::{Parser, ValueEnum};
@@ -30,6 +30,9 @@ pub struct Args {
     /// Play all conversations one after the other in one session, and ask all questions at its end.
     #[arg(long)]
     pub joined: bool,
+    /// Tokens of the window in which the conversations are played, instead of the budget and what the base prompt costs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub window: Option<u64>,
     /// Write an array of reports instead of tables.
     #[arg(long)]
     pub json: bool,
@@ -125,7 +128,8 @@ fn run(args: &Args) -> Result<Vec<Report>, String> {
     for engine in &engines {
         for budget in &args.budgets {
             let mut tell = |at: Progress<'_>| tell(engine, *budget, &at);
-            let report = runtime.block_on(evaluate(engine, &data, *budget, args.joined, &mut tell));
+            let options = Options { budget: *budget, joined: args.joined, window: args.window };
+            let report = runtime.block_on(evaluate(engine, &data, options, &mut tell));
             reports.push(report.map_err(|error| sentence(&error))?);
         }
     }

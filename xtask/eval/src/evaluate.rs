@@ -37,8 +37,19 @@ pub struct Progress<'a> {
     pub questions: (usize, Duration),
 }
 
-/// Measures an engine at a budget. With `joined` all conversations are played one after the other in one session, and all questions
-/// are asked at its end; else each conversation has a session of its own.
+/// How to measure.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Tokens that the engine's answer to a question may cost.
+    pub budget: u64,
+    /// All conversations are played one after the other in one session, and all questions are asked at its end; else each
+    /// conversation has a session of its own.
+    pub joined: bool,
+    /// Tokens of the window in which the conversations are played; `None` for the budget and what the base prompt costs.
+    pub window: Option<u64>,
+}
+
+/// Measures an engine at a budget.
 ///
 /// # Errors
 ///
@@ -46,19 +57,21 @@ pub struct Progress<'a> {
 pub async fn evaluate(
     engine: &Engine,
     data: &DataSet,
-    budget: u64,
-    joined: bool,
+    options: Options,
     progress: &mut (dyn FnMut(Progress<'_>) + Send),
 ) -> Result<Report, EvalError> {
     let folder = tempfile::tempdir().map_err(EvalError::Folder)?;
-    let sessions: Vec<&[Conversation]> = match joined {
+    let sessions: Vec<&[Conversation]> = match options.joined {
         true => vec![&data.conversations[..]],
         false => data.conversations.chunks(1).collect(),
     };
-    let window = budget + data.conversations.iter().map(|each| system_tokens(&each.recording)).max().unwrap_or(0);
+    let Options { budget, joined, window } = options;
+    let system = data.conversations.iter().map(|each| system_tokens(&each.recording)).max().unwrap_or(0);
+    let window = window.unwrap_or(budget + system);
     let player = open(engine, folder.path(), window).await?;
     let mut report = Report::new(engine, budget);
     (report.left_out, report.joined, report.sessions) = (data.left_out, joined, sessions.len());
+    report.window = window;
     report.estimated = player.counter().estimated();
     let (mut findings, mut shares) = (Vec::with_capacity(data.questions()), Vec::new());
     for (number, conversations) in sessions.into_iter().enumerate() {

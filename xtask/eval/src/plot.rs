@@ -77,7 +77,8 @@ impl Plot {
                 writeln!(
                     out,
                     r#"<text x="{x:.1}" y="{:.1}" text-anchor="middle" font-size="11" fill="{colour}">{:.1}</text>"#,
-                    y - 8.0,
+                    // Above and below in turn, so that the numbers of two lines that are close can be read.
+                    if number % 2 == 0 { y - 8.0 } else { y + 17.0 },
                     report.recall
                 )?;
             }

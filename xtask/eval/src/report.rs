@@ -29,6 +29,8 @@ pub struct Report {
     pub left_out: usize,
     /// All conversations were played in one session.
     pub joined: bool,
+    /// Tokens of the window in which they were played.
+    pub window: u64,
     /// Sessions.
     pub sessions: usize,
     /// Token counts are estimates.
@@ -182,6 +184,7 @@ impl Report {
             categories: BTreeMap::new(),
             left_out: 0,
             joined: false,
+            window: 0,
             sessions: 0,
             estimated: false,
             tokens: Spread::default(),
