@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 const PACKAGES: &[&str] = &[
     "engineroom",
     "engine-notes",
+    "engine-recall",
     "engine-window",
     "fixture-chaos",
     "fixture-crasher",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Engines and memory providers that come with the gateway: package and library name.
-const BUNDLED: &[(&str, &str)] = &[("engine-window", "window"), ("engine-notes", "notes")];
+const BUNDLED: &[(&str, &str)] = &[("engine-window", "window"), ("engine-notes", "notes"), ("engine-recall", "recall")];
 
 /// Builds the gateway and the bundled engines, puts the engines into `plugins/`, and starts the gateway.
 pub(crate) fn run(args: &[String]) -> Outcome {

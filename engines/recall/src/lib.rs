@@ -30,11 +30,13 @@ mod vectors;
 
 use config::{Config, Gists};
 use engine_abi::*;
-use session::Sessions;
+use session::others::Others;
+use session::{Sessions, fork};
 
 struct Recall {
     config: Config,
     sessions: Sessions,
+    others: Others,
 }
 
 #[hooks]
@@ -44,7 +46,7 @@ impl ContextEngine for Recall {
     fn create(config: Config, _: &Factory) -> Result<Self> {
         let config = config.checked()?;
         let sessions = Sessions::new(config.memory_mb << 20);
-        Ok(Recall { config, sessions })
+        Ok(Recall { config, sessions, others: Others::default() })
     }
 
     fn info(&self) -> Info {
@@ -123,7 +125,25 @@ impl ContextEngine for Recall {
 
     fn on_session_ended(&self, context: &Context, _: &SessionEnded) -> Result<()> {
         self.sessions.forget(context.session().id());
-        Ok(())
+        match context.session().key() {
+            Some(key) => {
+                self.others.forget(key);
+                fork::forget(context, key)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn prepare_subagent_spawn(&self, context: &Context, spawn: &SubagentSpawn) -> Result<Option<u64>> {
+        self.sessions.prepare(context, spawn)
+    }
+
+    fn rollback_subagent_spawn(&self, context: &Context, handle: u64) -> Result<()> {
+        fork::roll_back(context, handle)
+    }
+
+    fn on_subagent_ended(&self, context: &Context, ended: &SubagentEnded) -> Result<()> {
+        fork::forget(context, ended.child_session_key())
     }
 
     fn tools(&self, _: &Context) -> Result<Vec<Tool>> {
@@ -133,7 +153,7 @@ impl ContextEngine for Recall {
     fn call_tool(&self, context: &Context, request: &ToolRequest) -> Result<ToolReply> {
         let held = self.sessions.of(context)?;
         let mut session = held.lock();
-        let reply = tools::call(&self.config, &mut session, context, request)?;
+        let reply = tools::call(&self.config, &self.others, &mut session, context, request)?;
         session.store(context)?;
         Ok(reply)
     }

@@ -159,6 +159,17 @@ impl Pins {
         Some(self.pins.remove(at))
     }
 
+    /// Moves every pin to the entry of another session that `place` names, by ordinal and host id; drops those that it does not.
+    pub(crate) fn carry(&mut self, place: impl Fn(&Pin) -> Option<(u32, u64)>) {
+        self.pins.retain_mut(|pin| match place(pin) {
+            Some((ordinal, entry_id)) => {
+                (pin.ordinal, pin.entry_id) = (ordinal, entry_id);
+                true
+            }
+            None => false,
+        });
+    }
+
     /// All pins, oldest first.
     pub(crate) fn all(&self) -> &[Pin] {
         &self.pins

@@ -104,6 +104,11 @@ pub(super) fn entry_key(ordinal: u32) -> [u8; 6] {
     [ENTRIES[0], ENTRIES[1], a, b, c, d]
 }
 
+/// The pins in the scope of the call.
+pub(super) fn stored_pins(context: &Context) -> Result<Option<Vec<u8>>> {
+    context.store().get(PINS)
+}
+
 /// Why a scope cannot be used.
 type Damage = &'static str;
 

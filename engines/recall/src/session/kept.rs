@@ -40,6 +40,15 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
         !self.stored.is_empty()
     }
 
+    /// The value as it is stored.
+    ///
+    /// # Errors
+    ///
+    /// When the value cannot be encoded.
+    pub(crate) fn encode(&self) -> engine_abi::Result<Vec<u8>> {
+        Ok(postcard::to_extend(&self.value, vec![super::stored::FORMAT])?)
+    }
+
     /// What is to be stored, if that is not what the store has.
     ///
     /// # Errors
@@ -49,7 +58,7 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
         if !std::mem::take(&mut self.touched) {
             return Ok(None);
         }
-        let now = postcard::to_extend(&self.value, vec![super::stored::FORMAT]).map_err(engine_abi::Error::new)?;
+        let now = self.encode()?;
         if now == self.stored {
             return Ok(None);
         }

@@ -19,10 +19,14 @@
 //! | [`catch_up`] | the transcript, read from where this session stands |
 //! | [`reader`] | texts of entries, from the history or the store |
 //! | [`sessions`] | the sessions of one instance, and the bound on their memory |
+//! | [`fork`] | what a subagent is given of its parent |
+//! | [`others`] | the agent's other sessions, for the tools |
 
 mod catch_up;
 mod disk;
+pub(crate) mod fork;
 mod kept;
+pub(crate) mod others;
 mod reader;
 mod sessions;
 mod stored;

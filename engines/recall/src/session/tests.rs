@@ -4,7 +4,7 @@
 //! any trouble.
 
 use crate::Recall;
-use engine_abi::testing::{Engine, Fault, Line, Talk, World};
+use engine_abi::testing::{Engine, Fault, Line, Spawn, Talk, World};
 use engine_abi::wire::commit_status;
 use proptest::prelude::*;
 
@@ -287,4 +287,116 @@ fn a_text_that_the_host_made_shorter_is_not_what_is_kept() {
     talk.assemble(&pruned, None, Some(1_000)).unwrap();
     let read = tool(&talk, "recall_expand", r#"{"numbers": 3}"#);
     assert!(read.contains("> tea 10\n> boat 3"), "{read}");
+}
+
+/// A session in which one pin was removed and another was added by the tool.
+fn pinned(world: &World) -> (Host, Engine) {
+    let (mut host, mut engine) = (Host::default(), None);
+    for what in [0, 3, 1] {
+        host.play(world, &mut engine, &Event::Turn(what), Trouble::None, "{}");
+    }
+    let engine = engine.unwrap();
+    let talk = talk(&engine);
+    let removed = tool(&talk, "recall_pin", r#"{"action": "remove", "number": 1}"#);
+    assert!(removed.contains("before noon"), "{removed}");
+    tool(&talk, "recall_pin", r#"{"action": "add", "text": "I drink green tea."}"#);
+    (host, engine)
+}
+
+/// The history of a fork: copies under ids of the child's own.
+fn copies(branch: &[Line]) -> Vec<Line> {
+    branch.iter().cloned().map(|line| Line { id: line.id + 1_000, ..line }).collect()
+}
+
+fn pins(talk: &Talk<'_>) -> String {
+    tool(talk, "recall_pin", r#"{"action": "list"}"#)
+}
+
+#[test]
+fn a_fork_knows_what_its_parent_knew_and_an_isolated_child_nothing() {
+    for restart in [false, true] {
+        let world = World::default();
+        let (host, mut engine) = pinned(&world);
+        let parents = pins(&talk(&engine));
+        if restart {
+            drop(engine);
+            engine = self::engine(&world);
+        }
+        let spawn = Spawn { child_id: "child", child_key: "test:child", fork: true };
+        assert_ne!(talk(&engine).prepare_subagent(&spawn).unwrap(), 0);
+        let alone = Spawn { child_id: "alone", child_key: "test:alone", fork: false };
+        assert_eq!(talk(&engine).prepare_subagent(&alone).unwrap(), 0);
+        if restart {
+            drop(engine);
+            engine = self::engine(&world);
+        }
+        world.set_transcript("test:child", &copies(&host.branch));
+        let child = engine.talk("child", "test:child");
+        child.bootstrap(0).unwrap();
+        assert_eq!(pins(&child), parents);
+        assert!(!parents.contains("noon") && parents.contains("green tea"), "{parents}");
+        let read = |talk: &Talk<'_>| tool(talk, "recall_expand", r#"{"numbers": "1-90"}"#);
+        assert_eq!(read(&child), read(&talk(&engine)));
+        assert_eq!(world.stored(None), [], "nothing waits any more");
+
+        world.set_transcript("test:alone", &[]);
+        let alone = engine.talk("alone", "test:alone");
+        alone.bootstrap(0).unwrap();
+        assert_eq!(pins(&alone), "Nothing is pinned.\n");
+        child.ended().unwrap();
+        world.delete("child", "test:child");
+        assert!(!pins(&child).contains("tea"));
+        assert_eq!(pins(&talk(&engine)), parents, "the parent is as it was");
+    }
+}
+
+#[test]
+fn of_a_child_that_does_not_start_or_ends_early_nothing_is_left() {
+    let world = World::default();
+    let (_, engine) = pinned(&world);
+    let parent = talk(&engine);
+    let keys = ["test:a", "test:b", "test:c"];
+    let handles: Vec<u64> = keys
+        .iter()
+        .map(|key| parent.prepare_subagent(&Spawn { child_id: key, child_key: key, fork: true }).unwrap())
+        .collect();
+    assert_eq!(world.stored(None).len(), 3);
+    parent.rollback_subagent(handles[1]).unwrap();
+    let left: Vec<_> = world.stored(None).into_iter().map(|(key, _)| String::from_utf8(key).unwrap()).collect();
+    assert_eq!(left, ["fork/test:a", "fork/test:c"]);
+    parent.subagent_ended("test:c").unwrap();
+    engine.talk("test:a", "test:a").ended().unwrap();
+    assert_eq!(world.stored(None), []);
+}
+
+#[test]
+fn other_sessions_are_read_where_that_is_granted_and_vanish_with_them() {
+    let world = World::default();
+    let with = |config: &str| Engine::within::<Recall>(config, &world).unwrap();
+    let all = r#"{"mode": "regex", "query": "quay", "session": "all"}"#;
+    world.set_transcript(KEY, &[]);
+    world.set_transcript("agent:main:harbour", &turn(10, 3));
+    world.set_transcript("agent:main:tea", &turn(20, 1));
+    let engine = with("{}");
+    assert!(tool(&talk(&engine), "recall_search", all).contains("not switched that on"));
+    let engine = with(r#"{"other_sessions": true}"#);
+    let here = talk(&engine);
+    assert!(here.tools().unwrap()[0].2.contains("session"));
+    assert!(tool(&here, "recall_search", all).contains("must grant \"sessions\""));
+    world.grant_sessions(true);
+    let found = tool(&here, "recall_search", all);
+    assert!(found.contains("#1 · ") && found.contains(" · in session agent:main:harbour\n> The boat lies"), "{found}");
+    let read = tool(&here, "recall_expand", r#"{"numbers": 1, "session": "agent:main:harbour"}"#);
+    assert!(read.ends_with("> The boat lies at quay 7; always knock first.\n"), "{read}");
+    assert!(tool(&here, "recall_expand", r#"{"numbers": 1, "session": "agent:main:moon"}"#).contains("no such other"));
+    assert!(tool(&here, "recall_search", r#"{"mode": "regex", "query": "quay"}"#).contains("Nothing matches"));
+    // What is said there later is found, and what is deleted there is not.
+    world.set_transcript("agent:main:tea", &[turn(20, 1), turn(30, 3)].concat());
+    let found = tool(&here, "recall_search", all);
+    assert!(found.contains("in session agent:main:tea") && found.contains("in session agent:main:harbour"), "{found}");
+    world.delete("harbour", "agent:main:harbour");
+    let found = tool(&here, "recall_search", all);
+    assert!(found.contains("in session agent:main:tea") && !found.contains("harbour"), "{found}");
+    here.bootstrap(0).unwrap();
+    assert!(!world.stored(Some(ID)).iter().any(|(_, value)| String::from_utf8_lossy(value).contains("quay")));
 }

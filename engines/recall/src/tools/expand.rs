@@ -3,9 +3,10 @@
 //! An answer holds at most [`BYTES`] of quoted text. A longer text comes in parts: each says where it goes on, and the parts
 //! together are the text, byte for byte.
 
-use super::{Answer, Desk, heading, listed, no_such, number, ordinal, parameter, quote};
+use super::{Answer, Desk, elsewhere, heading, listed, no_such, number, ordinal, parameter, quote};
 use crate::index::Ordinal;
-use crate::session::Stored;
+use crate::session::others::lock;
+use crate::session::{Session, Stored};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -21,8 +22,8 @@ const AROUND_MAX: u64 = 20;
 /// Bytes that are shown of the call that a tool result answers.
 const CALL_BYTES: usize = 300;
 
-pub(super) fn parameters() -> Value {
-    json!({
+pub(super) fn parameters(other_sessions: bool) -> Value {
+    let mut parameters = json!({
         "type": "object",
         "properties": {
             "numbers": {
@@ -34,11 +35,30 @@ pub(super) fn parameters() -> Value {
             "offset": parameter("integer", "Where to go on in a long message, as the answer before said."),
         },
         "required": ["numbers"],
-    })
+    });
+    if other_sessions {
+        parameters["properties"]["session"] =
+            parameter("string", "The other session that the messages are in, as recall_search named it.");
+    }
+    parameters
 }
 
 pub(super) fn expand(desk: Desk<'_>) -> Answer {
-    let wanted = match wanted(&desk) {
+    match desk.args.text(&["session"]) {
+        None => read(&desk, desk.session, ""),
+        Some(session) => match elsewhere::one(&desk, &session)? {
+            Ok(other) => {
+                let name = elsewhere::shown_key(&session);
+                read(&desk, &lock(&other).session, &format!(", session \"{name}\""))
+            }
+            Err(wrong) => Ok(Err(wrong)),
+        },
+    }
+}
+
+/// Reads messages of a session; `named` is what a further call has to say of it.
+fn read(desk: &Desk<'_>, session: &Session, named: &str) -> Answer {
+    let wanted = match wanted(desk, session) {
         Ok(wanted) => wanted,
         Err(wrong) => return Ok(Err(wrong)),
     };
@@ -46,7 +66,7 @@ pub(super) fn expand(desk: Desk<'_>) -> Answer {
         Ok(offset) => usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX),
         Err(wrong) => return Ok(Err(wrong)),
     };
-    let texts = desk.session.texts(desk.context, None);
+    let texts = session.texts(desk.context, None);
     let mut out = String::new();
     let mut room = BYTES;
     let mut shown = 0;
@@ -92,7 +112,7 @@ pub(super) fn expand(desk: Desk<'_>) -> Answer {
     }
     if let Some((ordinal, end)) = goes_on {
         let number = number(ordinal);
-        let _ = writeln!(out, "#{number} goes on: recall_expand with numbers [{number}] and offset {end}.");
+        let _ = writeln!(out, "#{number} goes on: recall_expand with numbers [{number}]{named} and offset {end}.");
         shown += 1;
     }
     if shown < wanted.len() {
@@ -102,13 +122,13 @@ pub(super) fn expand(desk: Desk<'_>) -> Answer {
 }
 
 /// The ordinals that are asked for, in order.
-fn wanted(desk: &Desk<'_>) -> Result<Vec<Ordinal>, String> {
+fn wanted(desk: &Desk<'_>, session: &Session) -> Result<Vec<Ordinal>, String> {
     let ranges = desk.args.numbers(&["numbers", "number", "ids", "id", "messages"])?;
     if ranges.is_empty() {
         return Err("give `numbers`: the numbers of the messages to read, such as [12] or [\"12-15\"]".to_owned());
     }
     let around = desk.args.number(&["around"])?.unwrap_or(0).min(AROUND_MAX);
-    let last = desk.session.rows.len() as u64;
+    let last = session.rows.len() as u64;
     let mut wanted = BTreeSet::new();
     for range in ranges {
         if *range.start() == 0 || *range.start() > last {
@@ -116,14 +136,14 @@ fn wanted(desk: &Desk<'_>) -> Result<Vec<Ordinal>, String> {
         }
         let first = range.start().saturating_sub(around).max(1);
         for number in first..=range.end().saturating_add(around).min(last) {
-            wanted.extend(ordinal(desk.session, number));
+            wanted.extend(ordinal(session, number));
             if wanted.len() > MESSAGES_MAX {
                 return Err(format!("that are more than {MESSAGES_MAX} messages: ask for fewer at once"));
             }
         }
     }
     if wanted.is_empty() {
-        return Err(no_such(desk.session));
+        return Err(no_such(session));
     }
     Ok(wanted.into_iter().collect())
 }

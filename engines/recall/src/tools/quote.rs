@@ -52,8 +52,13 @@ pub(crate) fn snippet(out: &mut String, text: &str, start: usize, bytes: usize) 
 
 /// A name within the tool's own words: nothing in it but letters, digits and what joins them.
 pub(crate) fn name(name: &str) -> String {
+    label(name, NAME_CHARS)
+}
+
+/// The same, of at most so many characters.
+pub(crate) fn label(name: &str, chars: usize) -> String {
     let plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.' | '\'' | ' ' | ':');
-    let shown: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).take(NAME_CHARS).collect();
+    let shown: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).take(chars).collect();
     shown.trim().to_owned()
 }
 

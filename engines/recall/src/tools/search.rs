@@ -1,16 +1,17 @@
 //! `recall_search`: messages by words, by a regular expression, by time, or by number.
 
-use super::args::Wrong;
-use super::{Answer, Desk, heading, no_such, number, ordinal, parameter, quote, when};
+use super::args::{Args, Wrong};
+use super::{Answer, Desk, elsewhere, heading, no_such, number, ordinal, parameter, quote, when};
 use crate::find::{Ask, Hit};
 use crate::index::Ordinal;
 use crate::session::{Session, Stored};
+use engine_abi::Context;
 use engine_abi::wire::role;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// Messages of one answer, unless the model says how many.
 const LIMIT: usize = 8;
@@ -27,8 +28,8 @@ const CHUNK: Ordinal = 256;
 /// Longest query in bytes.
 const QUERY_MAX: usize = 2_000;
 
-pub(super) fn parameters() -> Value {
-    json!({
+pub(super) fn parameters(other_sessions: bool) -> Value {
+    let mut parameters = json!({
         "type": "object",
         "properties": {
             "query": parameter("string", "What to look for; with mode id, numbers such as \"12\" or \"12-15\"."),
@@ -42,7 +43,12 @@ pub(super) fn parameters() -> Value {
             "limit": parameter("integer", "How many messages, at most 30."),
             "page": parameter("integer", "2 for the next page."),
         },
-    })
+    });
+    if other_sessions {
+        parameters["properties"]["session"] =
+            parameter("string", "all: search the other sessions instead of this one; or the name of one of them.");
+    }
+    parameters
 }
 
 /// A message that was found, and where in it.
@@ -51,12 +57,9 @@ struct Found {
     at: usize,
 }
 
-/// What was found for one page.
+/// What was found in one session, as much as is asked for and one more.
 struct Results {
     found: Vec<Found>,
-    has_more: bool,
-    /// How they are ordered.
-    order: &'static str,
     /// Not everything was searched: down to this ordinal.
     stopped_at: Option<Ordinal>,
 }
@@ -68,16 +71,15 @@ struct Filter {
 }
 
 impl Filter {
-    fn read(desk: &Desk<'_>) -> Result<Filter, Wrong> {
-        let role = match desk.args.text(&["role"]).map(|role| role.to_lowercase()).as_deref() {
+    fn read(args: &Args, now: i64) -> Result<Filter, Wrong> {
+        let role = match args.text(&["role"]).map(|role| role.to_lowercase()).as_deref() {
             None | Some("any" | "all") => None,
             Some("user" | "person" | "human") => Some(role::USER),
             Some("assistant" | "model" | "ai") => Some(role::ASSISTANT),
             Some("tool") => Some(role::TOOL),
             Some(_) => return Err("`role` must be user, assistant or tool".to_owned()),
         };
-        let now = now_ms(desk.session);
-        let stretch = |name: &str| match desk.args.text(&[name]) {
+        let stretch = |name: &str| match args.text(&[name]) {
             None => Ok(None),
             Some(text) => when::when(&text, now).map(Some).ok_or_else(|| {
                 format!("`{name}` must be a day or a time such as 2024-05-03, 2024-05-03 14:00 or yesterday")
@@ -98,23 +100,40 @@ impl Filter {
 }
 
 pub(super) fn search(desk: Desk<'_>) -> Answer {
-    let asked = match Asked::read(&desk) {
+    let now = now_ms(desk.session);
+    let asked = match Asked::read(&desk.args, now) {
         Ok(asked) => asked,
         Err(wrong) => return Ok(Err(wrong)),
     };
-    let results = match asked.mode {
-        Mode::Words => words(&desk, &asked),
-        Mode::Regex => match compiled(&asked.query) {
-            Ok(regex) => by_regex(&desk, &asked, &regex)?,
-            Err(wrong) => return Ok(Err(wrong)),
-        },
-        Mode::Time => by_time(&desk, &asked),
-        Mode::Id => match by_number(&desk, &asked) {
+    let Some(session) = desk.args.text(&["session"]) else {
+        let results = match gather(desk.session, desk.context, &asked)? {
             Ok(results) => results,
             Err(wrong) => return Ok(Err(wrong)),
-        },
+        };
+        let places = [Place { session: desk.session, name: None, results }];
+        return shown(desk.context, &asked, &places, 0).map(Ok);
     };
-    shown(&desk, &asked, &results).map(Ok)
+    let looked = match elsewhere::look(&desk, &session)? {
+        Ok(looked) => looked,
+        Err(wrong) => return Ok(Err(wrong)),
+    };
+    let held: Vec<_> = looked.sessions.iter().map(|(key, other)| (key, crate::session::others::lock(other))).collect();
+    let mut places = Vec::with_capacity(held.len());
+    for (key, other) in &held {
+        // Numbers that one session has not, another may have.
+        if let Ok(results) = gather(&other.session, desk.context, &asked)? {
+            places.push(Place { session: &other.session, name: Some(elsewhere::shown_key(key)), results });
+        }
+    }
+    shown(desk.context, &asked, &places, looked.left).map(Ok)
+}
+
+/// A session with what was found in it.
+struct Place<'a> {
+    session: &'a Session,
+    /// Its name; `None` for the session of the call.
+    name: Option<String>,
+    results: Results,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -128,15 +147,16 @@ enum Mode {
 struct Asked {
     mode: Mode,
     query: String,
+    regex: Option<Regex>,
+    numbers: Vec<RangeInclusive<u64>>,
     filter: Filter,
+    now_ms: i64,
     limit: usize,
-    skip: usize,
     page: usize,
 }
 
 impl Asked {
-    fn read(desk: &Desk<'_>) -> Result<Asked, Wrong> {
-        let args = &desk.args;
+    fn read(args: &Args, now_ms: i64) -> Result<Asked, Wrong> {
         let query = args.text(&["query", "q", "text", "pattern", "numbers", "number", "id"]);
         let bounded = args.text(&["from"]).is_some() || args.text(&["to"]).is_some();
         let mode = match args.text(&["mode"]).map(|mode| mode.to_lowercase()).as_deref() {
@@ -148,9 +168,9 @@ impl Asked {
             None if query.is_none() && bounded => Mode::Time,
             None => Mode::Words,
         };
-        let mut filter = Filter::read(desk)?;
+        let mut filter = Filter::read(args, now_ms)?;
         if mode == Mode::Time && !bounded {
-            let day = query.as_deref().and_then(|query| when::when(query, now_ms(desk.session)));
+            let day = query.as_deref().and_then(|query| when::when(query, now_ms));
             filter.time = day.ok_or_else(|| "give `from` and `to`: days or times such as 2024-05-03".to_owned())?;
         }
         let query = match (mode, query) {
@@ -161,36 +181,31 @@ impl Asked {
             (_, Some(query)) => query,
             (_, None) => return Err("give `query`: what to look for; or `from` and `to` with mode time".to_owned()),
         };
+        let regex = if mode == Mode::Regex { Some(compiled(&query)?) } else { None };
+        let numbers = match mode {
+            Mode::Id => args.numbers(&["query", "q", "numbers", "number", "id"])?,
+            _ => Vec::new(),
+        };
         let small = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
         let limit = small(args.number(&["limit", "count", "max"])?).unwrap_or(LIMIT).clamp(1, LIMIT_MAX);
         let page = small(args.number(&["page"])?).unwrap_or(1).clamp(1, 1 << 20);
-        Ok(Asked { mode, query, filter, limit, skip: (page - 1) * limit, page })
+        Ok(Asked { mode, query, regex, numbers, filter, now_ms, limit, page })
     }
 
-    /// The page of what was found, one more than a page telling that there is more.
-    fn page(&self, found: impl Iterator<Item = Found>, order: &'static str) -> Results {
-        let mut found: Vec<Found> = found.skip(self.skip).take(self.limit + 1).collect();
-        let has_more = found.len() > self.limit;
-        found.truncate(self.limit);
-        Results { found, has_more, order, stopped_at: None }
+    /// How many are skipped: the pages before.
+    fn skip(&self) -> usize {
+        (self.page - 1) * self.limit
+    }
+
+    /// How many are looked for: one more than the page tells that there is more.
+    fn most(&self) -> usize {
+        self.skip() + self.limit + 1
     }
 }
 
 /// The conversation's own time.
 fn now_ms(session: &Session) -> i64 {
     session.rows.last().map_or(0, |row| row.time_ms)
-}
-
-fn words(desk: &Desk<'_>, asked: &Asked) -> Results {
-    let session = &*desk.session;
-    let allowed = |ordinal| asked.filter.lets(session, ordinal);
-    let ask = Ask { text: &asked.query, name: None, now_ms: now_ms(session), allowed: &allowed };
-    let wanted = asked.skip + asked.limit + 1;
-    // A long message has several passages.
-    let hits: Vec<Hit> = crate::find::search(&session.index, &ask, wanted * 3);
-    let mut seen = HashSet::new();
-    let found = hits.into_iter().filter(|hit| seen.insert(hit.ordinal));
-    asked.page(found.map(|hit| Found { ordinal: hit.ordinal, at: hit.bytes.start as usize }), "best match first")
 }
 
 fn compiled(pattern: &str) -> Result<Regex, Wrong> {
@@ -208,19 +223,47 @@ fn compiled(pattern: &str) -> Result<Regex, Wrong> {
     })
 }
 
-/// Newest first, until the page is full or the time is over.
-fn by_regex(desk: &Desk<'_>, asked: &Asked, regex: &Regex) -> engine_abi::Result<Results> {
-    let session = &*desk.session;
-    let texts = session.texts(desk.context, None);
-    let rest = desk.context.remaining() / 4;
+/// What one session has.
+fn gather(session: &Session, context: &Context, asked: &Asked) -> engine_abi::Result<Result<Results, Wrong>> {
+    let all = |found| Results { found, stopped_at: None };
+    Ok(Ok(match (asked.mode, &asked.regex) {
+        (_, Some(regex)) => by_regex(session, context, asked, regex)?,
+        (Mode::Id, _) => {
+            let found = by_number(session, asked);
+            if found.is_empty() && asked.page == 1 {
+                return Ok(Err(no_such(session)));
+            }
+            all(found)
+        }
+        (Mode::Time, _) => {
+            let ordinals = 0..Ordinal::try_from(session.rows.len()).unwrap_or(Ordinal::MAX);
+            let in_time = ordinals.filter(|ordinal| asked.filter.lets(session, *ordinal));
+            all(in_time.take(asked.most()).map(|ordinal| Found { ordinal, at: 0 }).collect())
+        }
+        _ => all(words(session, asked)),
+    }))
+}
+
+fn words(session: &Session, asked: &Asked) -> Vec<Found> {
+    let allowed = |ordinal| asked.filter.lets(session, ordinal);
+    let ask = Ask { text: &asked.query, name: None, now_ms: asked.now_ms, allowed: &allowed };
+    // A long message has several passages.
+    let hits: Vec<Hit> = crate::find::search(&session.index, &ask, asked.most() * 3);
+    let mut seen = HashSet::new();
+    let found = hits.into_iter().filter(|hit| seen.insert(hit.ordinal));
+    found.map(|hit| Found { ordinal: hit.ordinal, at: hit.bytes.start as usize }).collect()
+}
+
+/// Newest first, until there are enough or the time is over.
+fn by_regex(session: &Session, context: &Context, asked: &Asked, regex: &Regex) -> engine_abi::Result<Results> {
+    let texts = session.texts(context, None);
+    let rest = context.remaining() / 4;
     let mut found: Vec<Found> = Vec::new();
     let mut end = Ordinal::try_from(session.rows.len()).unwrap_or(Ordinal::MAX);
-    let mut stopped_at = None;
-    while end > 0 && found.len() <= asked.skip + asked.limit {
-        desk.context.check()?;
-        if desk.context.remaining() < rest {
-            stopped_at = Some(end);
-            break;
+    while end > 0 && found.len() < asked.most() {
+        context.check()?;
+        if context.remaining() < rest {
+            return Ok(Results { found, stopped_at: Some(end) });
         }
         let start = end.saturating_sub(CHUNK);
         if (start..end).any(|ordinal| asked.filter.lets(session, ordinal)) {
@@ -236,59 +279,83 @@ fn by_regex(desk: &Desk<'_>, asked: &Asked, regex: &Regex) -> engine_abi::Result
         }
         end = start;
     }
-    Ok(Results { stopped_at, ..asked.page(found.into_iter(), "newest first") })
+    Ok(Results { found, stopped_at: None })
 }
 
-fn by_time(desk: &Desk<'_>, asked: &Asked) -> Results {
-    let session = &*desk.session;
-    let all = 0..Ordinal::try_from(session.rows.len()).unwrap_or(Ordinal::MAX);
-    let found = all.filter(|ordinal| asked.filter.lets(session, *ordinal));
-    asked.page(found.map(|ordinal| Found { ordinal, at: 0 }), "oldest first")
-}
-
-fn by_number(desk: &Desk<'_>, asked: &Asked) -> Result<Results, Wrong> {
-    let ranges = desk.args.numbers(&["query", "q", "numbers", "number", "id"])?;
-    let session = &*desk.session;
+fn by_number(session: &Session, asked: &Asked) -> Vec<Found> {
     let last = session.rows.len() as u64;
-    let numbers = ranges.into_iter().flat_map(|range| *range.start()..=(*range.end()).min(last));
+    let numbers = asked.numbers.iter().flat_map(|range| *range.start()..=(*range.end()).min(last));
     let found = numbers.filter_map(|number| ordinal(session, number)).map(|ordinal| Found { ordinal, at: 0 });
-    let results = asked.page(found, "as asked for");
-    if results.found.is_empty() { Err(no_such(session)) } else { Ok(results) }
+    found.take(asked.most()).collect()
 }
 
-fn shown(desk: &Desk<'_>, asked: &Asked, results: &Results) -> engine_abi::Result<String> {
-    let texts = desk.session.texts(desk.context, None);
+/// The page of what was found in all places together.
+fn paged<'a>(asked: &Asked, places: &'a [Place<'a>]) -> (Vec<(&'a Place<'a>, &'a Found)>, bool) {
+    let mut ranked: Vec<(usize, &Place<'_>, &Found)> = Vec::new();
+    for place in places {
+        ranked.extend(place.results.found.iter().enumerate().map(|(rank, found)| (rank, place, found)));
+    }
+    let time = |place: &Place<'_>, found: &Found| place.session.rows.get(found.ordinal as usize).map(|row| row.time_ms);
+    if places.len() > 1 {
+        match asked.mode {
+            // Scores of two sessions cannot be compared; ranks can.
+            Mode::Words | Mode::Id => ranked.sort_by_key(|(rank, ..)| *rank),
+            Mode::Time => ranked.sort_by_key(|(_, place, found)| time(place, found)),
+            Mode::Regex => ranked.sort_by_key(|(_, place, found)| std::cmp::Reverse(time(place, found))),
+        }
+    }
+    let has_more = ranked.len() > asked.skip() + asked.limit;
+    let page = ranked.into_iter().skip(asked.skip()).take(asked.limit);
+    (page.map(|(_, place, found)| (place, found)).collect(), has_more)
+}
+
+fn shown(context: &Context, asked: &Asked, places: &[Place<'_>], left: usize) -> engine_abi::Result<String> {
+    let (page, has_more) = paged(asked, places);
     let mut out = String::new();
-    match results.found.len() {
+    let order = match asked.mode {
+        Mode::Words => "best match first",
+        Mode::Regex => "newest first",
+        Mode::Time => "oldest first",
+        Mode::Id => "as asked for",
+    };
+    match page.len() {
         0 => out.push_str(nothing(asked)),
+        1 => out.push_str("1 message"),
         count => {
-            let what = if count == 1 { "message" } else { "messages" };
-            let _ = write!(out, "{count} {what}, {}", results.order);
+            let _ = write!(out, "{count} messages, {order}");
         }
     }
     if asked.page > 1 {
         let _ = write!(out, " (page {})", asked.page);
     }
     out.push('\n');
-    for Found { ordinal, at } in &results.found {
-        let value = texts.value(*ordinal)?;
+    for (place, Found { ordinal, at }) in page {
+        let value = place.session.texts(context, None).value(*ordinal)?;
         let Some(stored) = value.as_deref().and_then(Stored::decode) else {
             let _ = writeln!(out, "#{} cannot be read", number(*ordinal));
             continue;
         };
         heading(&mut out, *ordinal, &stored);
+        if let Some(name) = &place.name {
+            let _ = write!(out, " · in session {name}");
+        }
         out.push('\n');
         quote::snippet(&mut out, &stored.told(), *at, SNIPPET);
     }
-    if results.has_more {
+    if has_more {
         let _ = writeln!(out, "There are more: ask again with page {}.", asked.page + 1);
     }
-    if let Some(ordinal) = results.stopped_at {
-        let _ = writeln!(
-            out,
-            "The time was over before all was searched: what is older than #{} is not. Narrow it with from and to.",
-            number(ordinal)
-        );
+    for place in places {
+        if let Some(ordinal) = place.results.stopped_at {
+            let _ = writeln!(
+                out,
+                "The time was over before all was searched: what is older than #{} is not. Narrow it with from and to.",
+                number(ordinal)
+            );
+        }
+    }
+    if left > 0 {
+        let _ = writeln!(out, "The time was over before all was searched: {left} sessions are left out. Name one.");
     }
     Ok(out)
 }
@@ -298,6 +365,7 @@ fn nothing(asked: &Asked) -> &'static str {
         _ if asked.page > 1 => "No more messages",
         Mode::Words => "Nothing was found for these words. Try other words, mode regex, or from and to",
         Mode::Regex => "Nothing matches. Try mode words, or a shorter pattern",
-        Mode::Time | Mode::Id => "No message in this time",
+        Mode::Time => "No message in this time",
+        Mode::Id => "No such message",
     }
 }
