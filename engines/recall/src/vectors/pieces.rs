@@ -18,8 +18,7 @@ pub(super) fn each(text: &str, take: impl FnMut(Piece)) {
     let mut words = Words { bytes: [0; WORD_CHARS * 4], len: 0, chars: 0, take };
     for char in text.chars() {
         match char {
-            'a'..='z' | '0'..='9' => words.push(char),
-            'A'..='Z' => words.push(char.to_ascii_lowercase()),
+            'a'..='z' | 'A'..='Z' | '0'..='9' => words.push_ascii(char.to_ascii_lowercase() as u8),
             ' ' | '\t' | '\n' | '\r' => words.end(),
             '!'..='~' => words.alone(char),
             '\0'..='\x7f' | '\u{fffd}' => {}
@@ -39,6 +38,14 @@ struct Words<F> {
 }
 
 impl<F: FnMut(Piece)> Words<F> {
+    fn push_ascii(&mut self, byte: u8) {
+        if self.chars < WORD_CHARS {
+            self.bytes[self.len] = byte;
+            self.len += 1;
+        }
+        self.chars += 1;
+    }
+
     fn push(&mut self, char: char) {
         if self.chars < WORD_CHARS {
             self.len += char.encode_utf8(&mut self.bytes[self.len..]).len();
@@ -88,17 +95,34 @@ impl<F: FnMut(Piece)> Words<F> {
             return;
         }
         let word = &self.bytes[..len];
+        match whole(word) {
+            Some(piece) => (self.take)(piece),
+            None => self.cut(len),
+        }
+    }
+
+    /// The pieces of a word that is none itself.
+    #[inline(never)]
+    fn cut(&mut self, len: usize) {
         let mut found = [Piece::default(); WORD_CHARS];
         let mut count = 0;
         let mut at = 0;
         while at < len {
-            let Some((piece, length)) = longest(&word[at..], at > 0) else { return };
+            let Some((piece, length)) = longest(&self.bytes[at..len], at > 0) else { return };
             found[count] = piece;
             count += 1;
             at += length;
         }
         found[..count].iter().copied().for_each(&mut self.take);
     }
+}
+
+/// The piece that is the whole word, as most words have one.
+fn whole(word: &[u8]) -> Option<Piece> {
+    if word.len() > LONGEST {
+        return None;
+    }
+    TABLE.find(word, false, word.iter().copied().fold(Hash::new(false), Hash::and))
 }
 
 /// The longest piece that the text starts with, and its length in bytes. (A prefix that ends within a character equals none.)
