@@ -12,23 +12,25 @@ use super::quote::one_line;
 use super::stub::Stubber;
 use engine_abi::Result;
 use engine_abi::wire::{entry_flags, role};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Most bytes of text that are read for one gist, from the newest entry backwards: a batch must not delay a reply. What is older
 /// than that keeps its range and its numbers, and is found by the index.
-const MOST_BYTES: usize = 96 * 1024;
+const MOST_BYTES: usize = 32 * 1024;
 /// Most entries that are read for one gist.
-const MOST_ENTRIES: usize = 160;
+const MOST_ENTRIES: usize = 96;
 /// Most bytes of one entry that are read.
-const MOST_OF_ONE: usize = 4 * 1024;
+const MOST_OF_ONE: usize = 2 * 1024;
 /// Letters of a line.
 const LINE: usize = 220;
 /// Sentences with fewer words say little by themselves.
 const LEAST_WORDS: usize = 4;
 /// Share of its words that a sentence may have in common with one that was taken.
 const SAME: f64 = 0.6;
+/// After how many sentences that did not fit no more are tried.
+const MISSES: u32 = 6;
 /// Share of the budget that what the person said may take before anything else.
 const OF_THE_PERSON: (u64, u64) = (7, 10);
 /// How much more a word counts that has a digit or is written like an identifier.
@@ -183,6 +185,7 @@ fn choose(sentences: Vec<Sentence>, budget: u64, counter: Counter<'_>) -> Result
     let mut left = budget;
     let (part, whole) = OF_THE_PERSON;
     for (role, reserve) in [(role::USER, budget - budget * part / whole), (role::ASSISTANT, 0)] {
+        let mut missed = 0;
         for at in order.iter().copied().filter(|at| sentences[*at].role == role) {
             let sentence = &sentences[at];
             if taken.iter().any(|other| says_the_same(sentence, &sentences[*other])) {
@@ -193,8 +196,9 @@ fn choose(sentences: Vec<Sentence>, budget: u64, counter: Counter<'_>) -> Result
             let line = Line { number: sentence.number, who: Line::who(role), worth, text: sentence.text.clone() };
             let tokens = cost(counter, &line)?;
             if tokens > left.saturating_sub(reserve) {
-                // A shorter one may still fit, but a good many that did not say that it is full.
-                if left.saturating_sub(reserve) < 16 {
+                // A shorter one may still fit, but after some that did not it is full.
+                missed += 1;
+                if missed == MISSES {
                     break;
                 }
                 continue;
@@ -208,10 +212,36 @@ fn choose(sentences: Vec<Sentence>, budget: u64, counter: Counter<'_>) -> Result
     Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
+/// True when most words of the shorter sentence stand in the other, too. Their words rise.
 fn says_the_same(a: &Sentence, b: &Sentence) -> bool {
-    let other: HashSet<u32> = b.words.iter().copied().collect();
-    let both = a.words.iter().filter(|word| other.contains(word)).count();
+    let (mut left, mut right, mut both) = (a.words.as_slice(), b.words.as_slice(), 0usize);
+    while let ([one, ..], [other, ..]) = (left, right) {
+        both += usize::from(one == other);
+        (left, right) = (&left[usize::from(one <= other)..], &right[usize::from(other <= one)..]);
+    }
     #[allow(clippy::cast_precision_loss, reason = "a sentence has few words")]
     let share = both as f64 / a.words.len().min(b.words.len()).max(1) as f64;
     share > SAME
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentence(words: &[u32]) -> Sentence {
+        Sentence { number: 1, role: role::USER, text: String::new(), words: words.to_vec(), worth: 0.0 }
+    }
+
+    #[test]
+    fn sentences_with_most_words_in_common_say_the_same() {
+        assert!(says_the_same(&sentence(&[1, 2, 3, 4]), &sentence(&[2, 3, 4, 9, 10, 11])));
+        assert!(!says_the_same(&sentence(&[1, 2, 3, 4]), &sentence(&[3, 4, 9, 10])));
+        assert!(!says_the_same(&sentence(&[]), &sentence(&[1])));
+    }
+
+    #[test]
+    fn what_cannot_be_guessed_counts_more() {
+        assert!(["8080", "v2", "snake_case", "camelCase", "iPhone"].iter().all(|word| is_identifier(word)));
+        assert!(!["Anna", "harbour", "I"].iter().any(|word| is_identifier(word)));
+    }
 }
