@@ -66,7 +66,16 @@ pub(crate) fn assemble(
     if state.passages.as_ref().is_some_and(|passages| Some(passages.turn) != turn) {
         state.passages = None;
     }
-    let mut show = Show { session, context, history, shares, state: &mut state, focus: None, folded: false };
+    let mut show = Show {
+        session,
+        context,
+        history,
+        shares,
+        state: &mut state,
+        focus: None,
+        expands: config.tools,
+        folded: false,
+    };
     let answer = show.assemble(request);
     *session.shown = state;
     answer
@@ -81,6 +90,8 @@ pub(crate) struct Show<'a> {
     pub state: &'a mut State,
     /// What a compaction was asked to keep.
     pub focus: Option<String>,
+    /// The model has the tool that shows an entry in full.
+    pub expands: bool,
     /// A batch was made in this look.
     pub folded: bool,
 }
@@ -99,7 +110,7 @@ impl<'a> Show<'a> {
             assembly = assembly.message(Message::user(&block.text));
         }
         for item in &self.state.log {
-            assembly = assembly.message(Message::user(item.text()));
+            assembly = assembly.message(Message::user(item.text(self.expands)));
         }
         let heads = self.history.heads();
         let mut pieces = Some(assembly);
@@ -201,14 +212,15 @@ impl<'a> Show<'a> {
             return true;
         }
         let low = self.shares.low_tail(pinned, log);
-        if cost >= low / 2 {
+        if cost >= self.shares.least_tail.max(low / 2) {
             return false;
         }
         let first = tail.lead.unwrap_or_else(|| {
             let before = heads[floor..tail.from].iter().rposition(Head::starts_turn);
             before.map_or(floor, |at| floor + at)
         });
-        tokens(&heads[first.max(floor)..]) <= low - low / 8
+        let more = tokens(&heads[first.max(floor)..]);
+        more <= low - low / 8 || (cost < self.shares.least_tail && more <= left)
     }
 
     /// Folds down to the low-water mark; where everything from the floor on fits, shows that.
@@ -244,7 +256,8 @@ impl<'a> Show<'a> {
     }
 
     fn stubber(&self) -> Stubber<'a> {
-        Stubber { session: self.session, history: self.history, counter: Counter(self.context) }
+        let counter = Counter(self.context);
+        Stubber { session: self.session, history: self.history, expands: self.expands, counter }
     }
 
     /// Writes what lies between the log and the tail, which begins at place `from`, into the log.
@@ -266,10 +279,10 @@ impl<'a> Show<'a> {
             let mut numbers = heads[first..from].iter().filter_map(|head| stubber.number(head.id));
             let oldest = numbers.next().unwrap_or(0);
             let mut item = Item::bare(&heads[first..from], (oldest, numbers.next_back().unwrap_or(oldest)));
-            let frame = counter.plain(&item.text())?;
+            let frame = counter.plain(&item.text(self.expands))?;
             let budget = of_one.min(of_what).saturating_sub(frame);
             item.lines = gist::lines(&stubber, first..from, budget, self.focus.as_deref())?;
-            item.tokens = counter.plain(&item.text())?;
+            item.tokens = counter.plain(&item.text(self.expands))?;
             self.state.log.push(item);
         }
         let all = |log: &[Item]| log.iter().map(|item| item.tokens).sum::<u64>();
@@ -278,14 +291,14 @@ impl<'a> Show<'a> {
             let cost = |line: &Line| gist::cost(counter, line).unwrap_or(u64::MAX);
             let lines = (most / 2).saturating_sub(all(&newest));
             if let Some(mut merged) = Item::merged(&self.state.log, lines, &cost) {
-                merged.tokens = counter.plain(&merged.text())?;
+                merged.tokens = counter.plain(&merged.text(self.expands))?;
                 self.state.log = vec![merged];
             }
             self.state.log.extend(newest);
             while all(&self.state.log) > most {
                 let Some(oldest) = self.state.log.first_mut() else { break };
                 if oldest.lines.pop().is_some() {
-                    oldest.tokens = counter.plain(&oldest.text())?;
+                    oldest.tokens = counter.plain(&oldest.text(self.expands))?;
                 } else {
                     self.state.log.clear();
                 }
@@ -301,7 +314,7 @@ impl<'a> Show<'a> {
             if let Some(lines) = written.remove(&item.first) {
                 item.lines = lines;
                 item.by_model = true;
-                item.tokens = counter.plain(&item.text())?;
+                item.tokens = counter.plain(&item.text(self.expands))?;
             }
         }
         Ok(())
@@ -321,7 +334,7 @@ impl<'a> Show<'a> {
             }
         }
         for item in &mut self.state.log {
-            item.tokens = counter.plain(&item.text())?;
+            item.tokens = counter.plain(&item.text(self.expands))?;
         }
         if let Some(block) = &mut self.state.pinned {
             block.tokens = counter.plain(&block.text)?;

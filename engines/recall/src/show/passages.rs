@@ -16,6 +16,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 const LEAST_ROOM: u64 = 48;
 /// Where all of the history would fit, passages take no more than this part of what is folded.
 const OF_FOLDED: u64 = 4;
+/// Part of the room that passages take when those of the calls before no longer fit.
+const SHRUNK: (u64, u64) = (3, 4);
 /// How often a block that came out too large is made again, smaller.
 const TRIES: u32 = 4;
 
@@ -33,17 +35,15 @@ impl Show<'_> {
             return Ok(None);
         }
         let turn = turn(prompt);
-        match &mut self.state.passages {
-            Some(known) if known.tokens <= room => {
+        let room = match &self.state.passages {
+            // Where nothing was worth showing, what was folded since may be.
+            Some(known) if known.tokens <= room && !(known.text.is_none() && self.folded) => {
                 return Ok(known.text.clone().map(|text| (text, known.tokens)));
             }
-            Some(known) if !self.folded => {
-                // Looking for smaller ones with every call of a loop would send its prefix anew each time.
-                (known.text, known.tokens) = (None, 0);
-                return Ok(None);
-            }
-            _ => {}
-        }
+            // Its loop has left too little room. What fits into a part of it stays for some calls more.
+            Some(_) => room / SHRUNK.1 * SHRUNK.0,
+            None => room,
+        };
         let mut room = room.min(self.shares.retrieved);
         let heads = self.history.heads();
         if tokens(heads) <= self.shares.budget {

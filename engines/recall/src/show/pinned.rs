@@ -59,5 +59,5 @@ fn line(pin: &Pin) -> String {
     };
     let day = day(pin.time_ms);
     let when = if day.is_empty() { day } else { format!(", {day}") };
-    format!("{QUOTED}p{} ({kind}, entry {}{when}): {}", pin.id, pin.ordinal + 1, one_line(&pin.text, LETTERS))
+    format!("{QUOTED}id {} ({kind}, entry {}{when}): {}", pin.id, pin.ordinal + 1, one_line(&pin.text, LETTERS))
 }

@@ -35,7 +35,8 @@ pub(crate) fn compact(
     let shares = Shares::of(config, budget, history.heads());
     let mut state = std::mem::take(&mut *session.shown);
     let focus = request.custom_instructions().map(str::to_owned);
-    let mut show = Show { session, context, history, shares, state: &mut state, focus, folded: false };
+    let mut show =
+        Show { session, context, history, shares, state: &mut state, focus, expands: config.tools, folded: false };
     let answer = show.compact(request);
     *session.shown = state;
     answer
@@ -91,7 +92,7 @@ impl Show<'_> {
     fn summary(&self, tail: Tail) -> Result<String> {
         let heads = self.history.heads();
         if !self.state.log.is_empty() || tail.from == 0 {
-            let items: Vec<String> = self.state.log.iter().map(Item::text).collect();
+            let items: Vec<String> = self.state.log.iter().map(|item| item.text(self.expands)).collect();
             return Ok(if items.is_empty() {
                 "Older results of tools are shown as stubs.".to_owned()
             } else {
@@ -100,6 +101,6 @@ impl Show<'_> {
         }
         let number = |at: usize| self.stubber().number(id_at(heads, at)).unwrap_or(0);
         let item = Item::bare(&heads[..tail.from], (number(0), number(tail.from - 1)));
-        Ok(item.text())
+        Ok(item.text(self.expands))
     }
 }

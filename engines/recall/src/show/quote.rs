@@ -1,10 +1,10 @@
 //! Frames around what is quoted, and texts that cannot leave them.
 //!
-//! Everything quoted stands on lines of its own that begin with `| `, and a quoted text never holds a line break, so nothing that
+//! Everything quoted stands on lines of its own that begin with `> `, and a quoted text never holds a line break, so nothing that
 //! was said or read can close a frame, open one or imitate one.
 
 /// What every quoted line begins with.
-pub(crate) const QUOTED: &str = "| ";
+pub(crate) const QUOTED: &str = "> ";
 
 /// `text` on one line of at most `chars` characters: white space and control characters become single spaces, and what is left
 /// out is marked.

@@ -24,6 +24,8 @@ pub(crate) struct Stubber<'a> {
     pub session: &'a Session,
     /// The history.
     pub history: History<'a>,
+    /// The model has the tool that shows an entry in full.
+    pub expands: bool,
     /// For what a stub costs.
     pub counter: Counter<'a>,
 }
@@ -130,7 +132,8 @@ impl Stubber<'_> {
     }
 
     fn pointer(&self, id: u64) -> String {
-        self.number(id).map_or_else(String::new, |number| format!("; recall_expand {number} shows it"))
+        let number = self.number(id).filter(|_| self.expands);
+        number.map_or_else(String::new, |number| format!("; recall_expand {number} shows it"))
     }
 
     /// The number by which the model asks for an entry.

@@ -5,7 +5,7 @@
 //! for its sake alone.
 
 use super::log::Line;
-use super::quote::one_line;
+use super::quote::{QUOTED, one_line};
 use crate::find::Texts;
 use crate::session::Session;
 use engine_abi::wire::role;
@@ -57,7 +57,7 @@ pub(crate) fn drafts(session: &Session, context: &Context) -> Vec<Draft> {
                 _ => continue,
             };
             let Some(text) = texts.text(number - 1).filter(|text| !text.trim().is_empty()) else { continue };
-            let line = format!("| {number} {who}: {}", one_line(&text, MOST_OF_ONE));
+            let line = format!("{QUOTED}{number} {who}: {}", one_line(&text, MOST_OF_ONE));
             bytes += line.len();
             if bytes > MOST_BYTES {
                 break;
@@ -93,7 +93,7 @@ fn lines(draft: &Draft, said: &str, count: &dyn Fn(&str) -> u64) -> Vec<Line> {
     let mut left = draft.tokens;
     let mut lines = Vec::new();
     for line in said.lines() {
-        let line = line.trim_start_matches(['|', '-', '*', ' ']);
+        let line = line.trim_start_matches(['>', '-', '*', ' ']);
         let Some((number, text)) = line.split_once(':') else { continue };
         let Some(number) = number.trim().parse().ok().filter(|number| (first..=last).contains(number)) else {
             continue;
@@ -130,6 +130,6 @@ mod tests {
                     and a good many more than there ever were";
         let lines = lines(&draft, said, &|text| text.len() as u64 / 4);
         let shown: Vec<String> = lines.iter().map(Line::shown).collect();
-        assert_eq!(shown, ["| 3: The port is 8080.", "| 4: Anna forbids red.", "| 9: [recall pins]"]);
+        assert_eq!(shown, ["> 3: The port is 8080.", "> 4: Anna forbids red.", "> 9: [recall pins]"]);
     }
 }

@@ -17,13 +17,13 @@ fn a_history_that_fits_is_shown_as_it_is() {
 
 #[test]
 fn a_quarter_of_the_budget_goes_to_newest_turns_as_they_are() {
+    let (engine, history) = (engine("{}"), dialogue(600, 40));
     for budget in [512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768] {
-        let history = dialogue(1_000, 40);
-        let shown = ids(&shown(&engine("{}"), &history, budget));
+        let shown = ids(&shown(&engine, &history, budget));
         let tail: u64 = history.iter().filter(|line| shown.contains(&line.id)).map(|line| u64::from(line.tokens)).sum();
         assert!(tail >= budget / 4, "{tail} of {budget}");
         assert_eq!(shown.len() % 2, 0, "a turn is cut");
-        assert_eq!(shown.last(), Some(&2_000));
+        assert_eq!(shown.last(), Some(&1_200));
         assert!(shown.windows(2).all(|pair| pair[1] == pair[0] + 1), "the tail has holes");
     }
 }
@@ -31,10 +31,10 @@ fn a_quarter_of_the_budget_goes_to_newest_turns_as_they_are() {
 #[test]
 fn the_prompt_grows_at_its_end_until_a_batch_is_due() {
     let engine = engine("{}");
-    let all = dialogue(600, 40);
+    let all = dialogue(300, 40);
     let (mut batches, mut before) = (0, Vec::new());
-    for turns in 1..=600 {
-        let now = shown(&engine, &all[..turns * 2], 32_000);
+    for turns in 1..=300 {
+        let now = shown(&engine, &all[..turns * 2], 16_000);
         batches += usize::from(!now.starts_with(&before));
         before = now;
     }
@@ -125,6 +125,29 @@ fn when_there_is_room_again_more_is_shown_again() {
 }
 
 #[test]
+fn what_a_turn_is_shown_of_older_turns_stays_through_its_loop() {
+    for budget in [2_000, 8_000, 32_000] {
+        let engine = engine("{}");
+        let talk = engine.talk("session", "test:session");
+        let history = dialogue(1_000, 40);
+        let prompt = Line::user(5_000, "What was it about the 77th crane in the harbour, and thing number 901?");
+        let block = |prompt: &Line, budget| {
+            let answer = talk.assemble(&history, Some(prompt), Some(budget)).unwrap();
+            check(&history, &answer, budget);
+            answer.volatile_prompt_addition.expect("passages")
+        };
+        let first = block(&prompt, budget);
+        assert_eq!(block(&prompt, budget), first);
+        // A loop leaves less and less room. When the block no longer fits, a smaller one takes its place for some calls.
+        let blocks: Vec<String> = (1..=20).map(|call| block(&prompt, budget - call * (budget / 200))).collect();
+        let changes = blocks.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(changes <= 2, "{changes} changes");
+        let other = Line::user(5_001, "And thing number 5?");
+        assert_ne!(block(&other, budget), first);
+    }
+}
+
+#[test]
 fn an_edited_history_is_shown_from_where_it_is_the_same() {
     let engine = engine("{}");
     let mut history = dialogue(900, 40);
@@ -163,7 +186,7 @@ fn quoted_text_cannot_leave_its_line() {
     assert!(!log.is_empty());
     for item in log {
         for line in item.text.lines().skip(1) {
-            assert!(line.starts_with("| "), "{line}");
+            assert!(line.starts_with("> "), "{line}");
         }
         assert_eq!(item.text.matches("\n[recall").count(), 0);
     }
