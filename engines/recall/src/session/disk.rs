@@ -3,7 +3,8 @@
 //! | key | value |
 //! |---|---|
 //! | `m` | [`Mark`]: who wrote last, and how many entries there are |
-//! | `t/` and the ordinal, 4 bytes, big-endian | the entry, [`Stored`] |
+//! | `t/` and the ordinal, 4 bytes, big-endian | the entry, [`Stored`]; one byte for an entry that lies in parts |
+//! | `u/`, the ordinal, and the number of the part, 4 bytes each | a part of an entry that is too large for one value |
 //! | `p` | the pins |
 //! | `s` | what the prompts before showed |
 //!
@@ -25,6 +26,12 @@ const MARK: &[u8] = b"m";
 pub(super) const ENTRIES: &[u8] = b"t/";
 const PINS: &[u8] = b"p";
 const SHOWN: &[u8] = b"s";
+/// What the keys of parts begin with.
+const PARTS: &[u8] = b"u/";
+/// The value of an entry that lies in parts. No format has this number.
+const IN_PARTS: &[u8] = &[u8::MAX];
+/// Most bytes of a value; the host takes twice as many. Tests have texts of more than one part, too.
+const PART_BYTES: usize = if cfg!(test) { 4 << 10 } else { 8 << 20 };
 /// Entries that are read at once.
 const PAGE: usize = 512;
 
@@ -86,12 +93,20 @@ impl Disk {
         if std::mem::take(&mut self.wipe) {
             let store = context.store();
             store.delete_prefix(ENTRIES);
+            store.delete_prefix(PARTS);
             store.delete(PINS);
             store.delete(SHOWN);
         }
         // An ordinal has 32 bits; the row would have been refused.
         let ordinal = u32::try_from(at).unwrap_or(u32::MAX);
-        context.store().put(entry_key(ordinal), value);
+        if value.len() <= PART_BYTES {
+            context.store().put(entry_key(ordinal), value);
+        } else {
+            for (part, bytes) in (0..).zip(value.chunks(PART_BYTES)) {
+                context.store().put(part_key(ordinal, part), bytes);
+            }
+            context.store().put(entry_key(ordinal), IN_PARTS);
+        }
         self.put = true;
         self.in_doubt = true;
         self.batch_bytes += value.len();
@@ -102,6 +117,26 @@ impl Disk {
 pub(super) fn entry_key(ordinal: u32) -> [u8; 6] {
     let [a, b, c, d] = ordinal.to_be_bytes();
     [ENTRIES[0], ENTRIES[1], a, b, c, d]
+}
+
+fn part_key(ordinal: u32, part: u32) -> [u8; 10] {
+    let [a, b, c, d] = ordinal.to_be_bytes();
+    let [e, f, g, h] = part.to_be_bytes();
+    [PARTS[0], PARTS[1], a, b, c, d, e, f, g, h]
+}
+
+/// An entry as it was put, from its value; parts are read and put together.
+pub(super) fn whole(context: &Context, ordinal: u32, value: Vec<u8>) -> Result<Vec<u8>> {
+    if value != IN_PARTS {
+        return Ok(value);
+    }
+    let mut whole = Vec::new();
+    let mut part = 0;
+    while let Some(bytes) = context.store().get(part_key(ordinal, part))? {
+        whole.extend(bytes);
+        part += 1;
+    }
+    Ok(whole)
 }
 
 /// The pins in the scope of the call.
@@ -272,20 +307,23 @@ impl Session {
         loop {
             context.check()?;
             let page = store.scan(ENTRIES, after.as_deref(), PAGE)?;
-            for (key, value) in &page {
-                let expected = u32::try_from(self.rows.len()).map(entry_key);
-                if expected.as_ref().map(<[u8; 6]>::as_slice) != Ok(key.as_slice()) {
+            let is_last = page.len() < PAGE;
+            for (key, value) in page {
+                let Ok(ordinal) = u32::try_from(self.rows.len()) else { return Ok(Err("too many entries")) };
+                if key != entry_key(ordinal) {
                     return Ok(Err("an entry is missing"));
                 }
-                if Stored::decode(value).is_none_or(|entry| self.ordinal(entry.head().id).is_some()) {
+                let value = whole(context, ordinal, value)?;
+                if Stored::decode(&value).is_none_or(|entry| self.ordinal(entry.head().id).is_some()) {
                     return Ok(Err("an entry cannot be read"));
                 }
-                self.add(value)?;
+                self.add(&value)?;
+                after = Some(key);
             }
             self.kept = self.rows.len();
-            let is_last = page.len() < PAGE;
-            let Some((last, _)) = page.into_iter().next_back().filter(|_| !is_last) else { return Ok(Ok(())) };
-            after = Some(last);
+            if is_last {
+                return Ok(Ok(()));
+            }
         }
     }
 }

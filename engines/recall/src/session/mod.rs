@@ -68,8 +68,6 @@ pub(crate) struct Session {
     open: OpenCalls,
     /// How memory stands to the store.
     disk: Disk,
-    /// Bytes of all texts.
-    text_bytes: usize,
 }
 
 impl Session {
@@ -147,11 +145,11 @@ impl Session {
         Reader::new(context, self, history)
     }
 
-    /// About how much memory it takes, in bytes.
+    /// How much memory it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        // The index holds postings, and vectors of fixed size; both grow with the words.
-        let loose: usize = self.loose.iter().map(Vec::len).sum();
-        self.rows.len() * 512 + self.text_bytes + loose
+        let rows = self.rows.capacity() * size_of::<Head>();
+        let by_id = self.by_id.as_ref().map_or(0, |by_id| by_id.capacity() * size_of::<Ordinal>());
+        rows + by_id + self.index.bytes() + self.loose.iter().map(Vec::capacity).sum::<usize>()
     }
 
     /// Adds an entry at the end, from its value.
@@ -169,7 +167,6 @@ impl Session {
             text: &told,
         });
         self.open.note(ordinal, &stored);
-        self.text_bytes += told.len();
         self.place(head.id, ordinal);
         self.rows.push(head);
         Ok(())

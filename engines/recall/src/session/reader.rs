@@ -1,9 +1,10 @@
 //! Texts of entries: from the history of the call where that has them, else from the store.
 
-use super::disk::{ENTRIES, entry_key};
+use super::disk::{ENTRIES, entry_key, whole};
 use super::{Session, Stored};
 use crate::find::Texts;
 use crate::index::Ordinal;
+use engine_abi::wire::entry_flags;
 use engine_abi::{Context, Error, History, Result};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -28,7 +29,10 @@ impl<'a> Reader<'a> {
         }
         match at.checked_sub(self.session.kept) {
             Some(loose) => Ok(self.session.loose.get(loose).map(|value| Cow::Borrowed(value.as_slice()))),
-            None => Ok(self.context.store().get(entry_key(ordinal))?.map(Cow::Owned)),
+            None => match self.context.store().get(entry_key(ordinal))? {
+                Some(value) => Ok(Some(Cow::Owned(whole(self.context, ordinal, value)?))),
+                None => Ok(None),
+            },
         }
     }
 
@@ -44,6 +48,7 @@ impl<'a> Reader<'a> {
             let after = range.start.checked_sub(1).map(entry_key);
             let after = after.as_ref().map(<[u8; 6]>::as_slice);
             for (ordinal, (key, value)) in stored.zip(self.context.store().scan(ENTRIES, after, range.len())?) {
+                let value = whole(self.context, ordinal, value)?;
                 match Stored::decode(&value).filter(|_| key == entry_key(ordinal)) {
                     Some(entry) => each(ordinal, &entry),
                     None => return Err(Error::new("an entry of the store cannot be read")),
@@ -63,7 +68,8 @@ impl<'a> Reader<'a> {
     /// The text in the history. What the host has made shorter there is not what was indexed.
     fn in_history(&self, ordinal: Ordinal) -> Option<String> {
         let history = self.history?;
-        let row = self.session.rows.get(ordinal as usize)?;
+        // Of calls only the text is measured, and a text that was made shorter must not pass for the whole.
+        let row = self.session.rows.get(ordinal as usize).filter(|row| !row.has(entry_flags::TOOL_CALLS))?;
         let heads = history.heads();
         let at = heads.binary_search_by_key(&row.id, |head| head.id).ok()?;
         if heads[at].text_bytes != row.text_bytes {

@@ -234,7 +234,7 @@ fn read_whole(engine: &Engine, number: u64) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn everything_can_be_read_back_exactly_and_nothing_leaves_its_quotes(
