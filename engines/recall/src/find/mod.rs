@@ -118,7 +118,7 @@ const ROUNDS: usize = 3;
 /// The passages that answer best, best first.
 fn ranked(index: &Index, ask: &Ask<'_>) -> Vec<score::Scored> {
     let text = ends(ask.text);
-    let query = Query::of(index, &text, ask.name);
+    let query = Query::of(index, &text, ask.name, ask.now_ms);
     let allowed = |entry: u32| (ask.allowed)(index.entries[entry as usize].ordinal);
     score::ranked(index, &query, &allowed)
 }

@@ -2,6 +2,7 @@
 
 use crate::index::Index;
 use crate::index::postings::Term;
+use crate::text::dates;
 use crate::text::words::{self, Kind};
 
 /// A word that is looked for.
@@ -26,6 +27,8 @@ pub(crate) struct Query {
     pub when: bool,
     /// It asks for a number.
     pub how_many: bool,
+    /// The days that it speaks of, from and until, in ms since the epoch.
+    pub days: Vec<(i64, i64)>,
     /// Its text without the names of participants: what the vector is made of.
     pub bare: String,
 }
@@ -59,7 +62,7 @@ const WANTED_MAX: usize = 48;
 
 impl Query {
     /// Takes `text` apart for this index.
-    pub(crate) fn of(index: &Index, text: &str, asker: Option<&str>) -> Query {
+    pub(crate) fn of(index: &Index, text: &str, asker: Option<&str>, now_ms: i64) -> Query {
         let mut query = Query::default();
         let mut seen = Vec::new();
         let mut named = Vec::new();
@@ -99,6 +102,7 @@ impl Query {
             query.wanted.push(Wanted { term, weight });
         });
         query.bare.push_str(&text[bare_until..]);
+        query.days = dates::spoken_of(text, now_ms).into_iter().map(dates::Days::ms).collect();
         query.how_many = how && much;
         query.wanted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         query.wanted.truncate(WANTED_MAX);

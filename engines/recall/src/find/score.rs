@@ -5,8 +5,10 @@
 //! others, with the conversations that a figure is given for always left out. `exp(score)` is therefore, up to a factor that is
 //! the same for all passages of one answer, how likely a passage is to be evidence, and is used as such when room is shared out.
 
+use super::pack::DAY_MS;
 use super::query::{Query, Speaker};
-use crate::index::{Index, Signs};
+use crate::index::{Index, NEIGHBOUR, Signs};
+use crate::vectors;
 use engine_abi::wire::role;
 
 /// How fast further occurrences of a word stop to count, and how much the length of a passage matters: the usual values of BM25.
@@ -16,39 +18,44 @@ const B: f32 = 0.75;
 /// Passages that are looked at closely.
 const CANDIDATES: usize = 2_000;
 
-/// Entries on both sides that say what is being talked about around a passage, and how fast they fade.
-const AROUND: i64 = 8;
+/// How fast entries on both sides fade that say what is being talked about around a passage.
 const FADE: f32 = 5.0;
 
 /// Number of features.
-pub(crate) const FEATURES: usize = 21;
+pub(crate) const FEATURES: usize = 27;
 
 /// What a passage shows of being an answer, in the order of [`WEIGHTS`].
 pub(crate) type Features = [f32; FEATURES];
 
 /// A feature's name, and what it is worth.
 pub(crate) const WEIGHTS: [(&str, f32); FEATURES] = [
-    ("covered", 1.997),
-    ("words", 0.949),
-    ("words of the best", 1.917),
-    ("words before", 0.228),
-    ("words before that", 0.634),
-    ("words after", 0.082),
-    ("around", 0.744),
-    ("speaker", 2.619),
-    ("long", 0.733),
-    ("asks", -0.537),
-    ("states", 0.012),
-    ("self", 0.366),
-    ("other", -0.110),
-    ("quotes", 0.680),
-    ("names", -0.144),
-    ("time", 0.585),
-    ("time for when", 1.939),
-    ("number for how many", 0.671),
-    ("answers a question", 0.686),
+    ("covered", 2.084),
+    ("words", 0.770),
+    ("words of the best", 1.265),
+    ("words before", 0.118),
+    ("words before that", 0.682),
+    ("words after", -0.173),
+    ("around", 0.701),
+    ("speaker", 2.603),
+    ("long", 0.521),
+    ("asks", -0.634),
+    ("states", 0.094),
+    ("self", 0.402),
+    ("other", -0.099),
+    ("quotes", 0.921),
+    ("names", -0.125),
+    ("time", 0.399),
+    ("time for when", 1.777),
+    ("number for how many", 0.539),
+    ("answers a question", 0.662),
     ("tool", 0.000),
-    ("spare", 0.000),
+    ("dated", 4.516),
+    ("opens", 0.955),
+    ("vector window", 0.963),
+    ("vector", -0.211),
+    ("vector before", -0.289),
+    ("vector after", -0.134),
+    ("vector of the best", -0.121),
 ];
 
 /// A passage and how well it answers.
@@ -69,75 +76,81 @@ pub(crate) struct Scan<'a> {
     covered: Vec<f32>,
     /// The best of all BM25.
     best: f32,
+    /// By entry: the best BM25 of its passages, and what its neighbourhood has of it.
+    entry_words: Vec<f32>,
+    around: Vec<f32>,
+    /// By passage: how near its vector and that of its window are to the question's, in deviations from the mean.
+    vector: Vec<f32>,
+    window: Vec<f32>,
+    /// The nearest of all vectors.
+    nearest: f32,
 }
 
 impl<'a> Scan<'a> {
-    /// Goes through the postings of the words that are looked for.
+    /// Goes through the postings of the words that are looked for, and through all vectors.
     pub(crate) fn of(index: &'a Index, query: &'a Query) -> Scan<'a> {
-        let count = index.passages.len();
-        let mut words = vec![0.0; count];
-        let mut covered = vec![0.0; count];
-        let mean = (index.words as f32 / count.max(1) as f32).max(1.0);
-        for wanted in &query.wanted {
-            index.postings.each(wanted.term, |passage, times| {
-                let at = passage as usize;
-                let norm = K1 * (1.0 - B + B * f32::from(index.passages[at].words) / mean);
-                let times = times as f32;
-                words[at] += wanted.weight * times * (K1 + 1.0) / (times + norm);
-                covered[at] += wanted.weight / query.total;
-            });
-        }
+        let (words, covered) = by_words(index, query);
         let best = words.iter().fold(f32::EPSILON, |best, score| score.max(best));
-        Scan { index, query, words, covered, best }
+        let entry_words = by_entry(index, &words);
+        let around = spread(&entry_words);
+        let mut vector = Vec::new();
+        if let Some(asked) = vectors::embed(&query.bare) {
+            vectors::scan(&asked, &index.vectors, &mut vector);
+        }
+        let mut window = windows(&vector, &index.windows);
+        standardize(&mut vector);
+        standardize(&mut window);
+        vector.resize(index.passages.len(), 0.0);
+        window.resize(index.passages.len(), 0.0);
+        let nearest = vector.iter().fold(0.0, |best: f32, near| best.max(*near));
+        Scan { index, query, words, covered, best, entry_words, around, vector, window, nearest }
     }
 
     /// The passages that are worth a closer look, in the order of the session.
     pub(crate) fn candidates(&self, allowed: &dyn Fn(u32) -> bool) -> Vec<u32> {
-        let count = self.words.len();
-        let mut found: Vec<u32> =
-            (0..count as u32).filter(|passage| allowed(self.index.passages[*passage as usize].entry)).collect();
+        let count = self.words.len() as u32;
+        let mut found: Vec<u32> = (0..count).filter(|at| allowed(self.index.passages[*at as usize].entry)).collect();
         if found.len() > CANDIDATES {
-            let rough = |passage: u32| self.rough(passage);
-            found.select_nth_unstable_by(CANDIDATES, |a, b| rough(*b).total_cmp(&rough(*a)).then(b.cmp(a)));
-            found.truncate(CANDIDATES);
+            let mut rough: Vec<(f32, u32)> = found.iter().map(|passage| (self.rough(*passage), *passage)).collect();
+            rough.select_nth_unstable_by(CANDIDATES, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            found.clear();
+            found.extend(rough[..CANDIDATES].iter().map(|(_, passage)| *passage));
             found.sort_unstable();
         }
         found
     }
 
-    /// A first guess from what costs nothing to look at.
+    /// The score without what only a look at the neighbours tells.
     fn rough(&self, passage: u32) -> f32 {
-        let before = passage.checked_sub(1).map_or(0.0, |before| self.words[before as usize]);
-        self.words[passage as usize] + 0.3 * before
+        let at = passage as usize;
+        let here = &self.index.passages[at];
+        let weight = |feature: usize| WEIGHTS[feature].1;
+        weight(0) * self.covered[at]
+            + weight(1) * self.words[at] / SCALE
+            + weight(6) * self.around[here.entry as usize]
+            + weight(7) * self.spoken(here.entry)
+            + weight(22) * self.window[at]
     }
 
     /// What a passage shows of being an answer.
     pub(crate) fn features(&self, passage: u32) -> Features {
         let at = passage as usize;
         let here = &self.index.passages[at];
-        let entry = i64::from(here.entry);
-        let said = &self.index.entries[here.entry as usize];
+        let entry = here.entry as usize;
+        let said = &self.index.entries[entry];
         let mean = self.index.words as f32 / self.words.len().max(1) as f32;
         let sign = |signs| f32::from(u8::from(here.signs.has(signs)));
-        let mut around = 0.0;
-        for step in 1..=AROUND {
-            around += (self.entry_words(entry - step) + self.entry_words(entry + step)) * (-(step as f32) / FADE).exp();
-        }
-        let before = self.entry_words(entry - 1);
-        let speaker = match self.query.speaker {
-            Speaker::Any => false,
-            Speaker::Named(name) => said.name == name,
-            Speaker::Person => u32::from(said.role) == role::USER,
-        };
+        let before = self.entry_before(entry, 1);
+        let after = self.entry_words.get(entry + 1).copied().unwrap_or(0.0);
         [
             self.covered[at],
             self.words[at] / SCALE,
             self.words[at] / self.best,
             before,
-            self.entry_words(entry - 2),
-            self.entry_words(entry + 1),
-            around,
-            f32::from(u8::from(speaker)),
+            self.entry_before(entry, 2),
+            after,
+            self.around[entry],
+            self.spoken(here.entry),
             ((f32::from(here.words) + 3.0) / (mean + 3.0)).ln(),
             sign(Signs::ASKS),
             sign(Signs::STATES),
@@ -148,35 +161,138 @@ impl<'a> Scan<'a> {
             sign(Signs::TIME),
             if self.query.when { sign(Signs::TIME) } else { 0.0 },
             if self.query.how_many { sign(Signs::NUMBER) } else { 0.0 },
-            if self.asks(entry - 1) { before } else { 0.0 },
+            if self.asks(entry) { before } else { 0.0 },
             f32::from(u8::from(u32::from(said.role) == role::TOOL)),
-            0.0,
+            self.dated(said.time_ms),
+            self.opens(entry),
+            self.window[at],
+            self.vector[at],
+            at.checked_sub(1).map_or(0.0, |before| self.vector[before]),
+            self.vector.get(at + 1).copied().unwrap_or(0.0),
+            self.vector[at] - self.nearest,
         ]
     }
 
-    /// The best BM25 of an entry's passages near its border, scaled; 0 beyond the ends.
-    fn entry_words(&self, entry: i64) -> f32 {
-        let Some(said) = usize::try_from(entry).ok().and_then(|entry| self.index.entries.get(entry)) else {
-            return 0.0;
+    /// 1 for the words of whom the question is about.
+    fn spoken(&self, entry: u32) -> f32 {
+        let said = &self.index.entries[entry as usize];
+        let by = match self.query.speaker {
+            Speaker::Any => false,
+            Speaker::Named(name) => said.name == name,
+            Speaker::Person => u32::from(said.role) == role::USER,
         };
-        let end = self.index.passages_end(entry as u32).min(said.passage + PASSAGES_NEAR);
-        self.words[said.passage as usize..end as usize].iter().fold(0.0, |best: f32, score| best.max(*score)) / SCALE
+        f32::from(u8::from(by))
     }
 
-    /// The entry ends with a question.
-    fn asks(&self, entry: i64) -> bool {
-        let Ok(entry) = u32::try_from(entry) else { return false };
-        let last = self.index.passages_end(entry).checked_sub(1);
-        last.and_then(|last| self.index.passages.get(last as usize))
-            .is_some_and(|passage| passage.signs.has(Signs::ASKS))
+    /// The best BM25 of an entry some places before this one.
+    fn entry_before(&self, entry: usize, places: usize) -> f32 {
+        entry.checked_sub(places).map_or(0.0, |before| self.entry_words[before])
     }
+
+    /// The entry before this one ends with a question.
+    fn asks(&self, entry: usize) -> bool {
+        let last = (self.index.entries[entry].passage as usize).checked_sub(1);
+        last.is_some_and(|last| self.index.passages[last].signs.has(Signs::ASKS))
+    }
+
+    /// How near a time is to the days that the question speaks of: 1 within, less the later it was told.
+    fn dated(&self, time_ms: i64) -> f32 {
+        let near = |(from, until): &(i64, i64)| match time_ms {
+            time if time < *from => 0.0,
+            time if time < *until => 1.0,
+            time => (-((time - until) as f32 / DAY_MS as f32) / TOLD_WITHIN).exp(),
+        };
+        self.query.days.iter().map(near).fold(0.0, f32::max)
+    }
+
+    /// How near an entry is to the beginning of a sitting, where the news is told.
+    fn opens(&self, entry: usize) -> f32 {
+        let entries = &self.index.entries;
+        let steps = (0..OPENING).find(|step| {
+            let Some(at) = entry.checked_sub(*step) else { return true };
+            at == 0 || entries[at].time_ms - entries[at - 1].time_ms > PAUSE_MS
+        });
+        steps.map_or(0.0, |steps| (-(steps as f32) / OPENING_FADE).exp())
+    }
+}
+
+/// By passage: BM25, and the share of the question's words that stand there, by their weight.
+fn by_words(index: &Index, query: &Query) -> (Vec<f32>, Vec<f32>) {
+    let count = index.passages.len();
+    let (mut words, mut covered) = (vec![0.0; count], vec![0.0; count]);
+    let mean = (index.words as f32 / count.max(1) as f32).max(1.0);
+    for wanted in &query.wanted {
+        let share = wanted.weight / query.total;
+        index.postings.each(wanted.term, |passage, times| {
+            let at = passage as usize;
+            let norm = K1 * (1.0 - B + B * f32::from(index.passages[at].words) / mean);
+            let times = times as f32;
+            words[at] += wanted.weight * times * (K1 + 1.0) / (times + norm);
+            covered[at] += share;
+        });
+    }
+    (words, covered)
+}
+
+/// By entry: the best BM25 of its first passages, scaled.
+fn by_entry(index: &Index, words: &[f32]) -> Vec<f32> {
+    let mut best = vec![0.0f32; index.entries.len()];
+    for (passage, score) in index.passages.iter().zip(words) {
+        let best = &mut best[passage.entry as usize];
+        *best = best.max(score / SCALE);
+    }
+    best
+}
+
+/// By entry: what the entries before and after it have, fading with the distance.
+fn spread(entries: &[f32]) -> Vec<f32> {
+    let fade = (-1.0 / FADE).exp();
+    let mut around = vec![0.0; entries.len()];
+    let mut carried = 0.0;
+    for (around, here) in around.iter_mut().zip(entries) {
+        *around = carried;
+        carried = (carried + here) * fade;
+    }
+    carried = 0.0;
+    for (around, here) in around.iter_mut().zip(entries).rev() {
+        *around += carried;
+        carried = (carried + here) * fade;
+    }
+    around
+}
+
+/// By passage: the cosine of its window, which is its vector and some of its neighbours', to the question.
+fn windows(cosines: &[f32], lengths: &[f32]) -> Vec<f32> {
+    let at = |place: Option<usize>| place.and_then(|place| cosines.get(place)).copied().unwrap_or(0.0);
+    (0..cosines.len())
+        .map(|place| {
+            let beside = at(place.checked_sub(1)) + at(place.checked_add(1));
+            (cosines[place] + NEIGHBOUR * beside) * lengths[place]
+        })
+        .collect()
+}
+
+/// In deviations from the mean.
+fn standardize(values: &mut [f32]) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
+    let square = values.iter().map(|value| (f64::from(*value) - mean).powi(2)).sum::<f64>() / count;
+    let (mean, scale) = (mean as f32, 1.0 / square.sqrt().max(1e-6) as f32);
+    values.iter_mut().for_each(|value| *value = (*value - mean) * scale);
 }
 
 /// Brings BM25 to about the size of the other features.
 const SCALE: f32 = 5.0;
 
-/// Passages of a long neighbour that are looked at.
-const PASSAGES_NEAR: u32 = 4;
+/// Days after which about a third of what happened is still to be told.
+const TOLD_WITHIN: f32 = 10.0;
+
+/// A pause that ends a sitting.
+const PAUSE_MS: i64 = 60 * 60 * 1000;
+
+/// Entries of a sitting that count as its opening, and how fast that fades.
+const OPENING: usize = 12;
+const OPENING_FADE: f32 = 3.0;
 
 /// The passages that answer best, best first.
 pub(crate) fn ranked(index: &Index, query: &Query, allowed: &dyn Fn(u32) -> bool) -> Vec<Scored> {

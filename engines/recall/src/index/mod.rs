@@ -7,6 +7,7 @@ pub(crate) mod postings;
 mod signs;
 
 use crate::text::{passages, words};
+use crate::vectors::{self, Vector};
 use engine_abi::wire::role;
 use postings::{PASSAGES_MAX, Postings};
 pub(crate) use signs::Signs;
@@ -74,12 +75,28 @@ pub(crate) struct Index {
     pub entries: Vec<Said>,
     /// What is known of the passages, in order.
     pub passages: Vec<Passage>,
+    /// What the passages are about, in order.
+    pub vectors: Vec<Vector>,
+    /// By passage: one over the length of its [`window`].
+    pub windows: Vec<f32>,
     /// The words of the passages.
     pub postings: Postings,
     /// Words of all passages together.
     pub words: u64,
     names: Vec<Name>,
 }
+
+/// What a passage's neighbours count in its window: a vector plus this much of those before and after it.
+pub(crate) const NEIGHBOUR: f32 = 0.5;
+
+/// One over the length of a window: so many neighbours, the sum of their cosines to the middle, and the cosine between them.
+fn window(neighbours: f32, to_middle: f32, between: f32) -> f32 {
+    let square = 1.0 + NEIGHBOUR * NEIGHBOUR * (neighbours + 2.0 * between) + 2.0 * NEIGHBOUR * to_middle;
+    1.0 / square.max(MIN_SQUARE).sqrt()
+}
+
+/// Vectors that point away from each other leave no window worth dividing by.
+const MIN_SQUARE: f32 = 0.1;
 
 /// Name of a participant or a tool.
 struct Name {
@@ -123,6 +140,7 @@ impl Index {
                 signs,
                 likeness: (likeness >> 32) as u32,
             });
+            self.add_vector(vectors::embed(text).unwrap_or(Vector::NONE));
         });
         let name = entry.name.map_or(0, |name| self.name_of(name, entry.role != role::TOOL));
         self.entries.push(Said {
@@ -134,6 +152,21 @@ impl Index {
             tokens: entry.tokens,
             bytes: entry.text.len() as u32,
         });
+    }
+
+    /// Adds the vector of the newest passage, which completes the window of the one before.
+    fn add_vector(&mut self, vector: Vector) {
+        let cosine = |a: Option<&Vector>, b: &Vector| a.map_or(0.0, |a| vectors::dot(a, b));
+        let [before, earlier] = [1, 2].map(|back| self.vectors.len().checked_sub(back).map(|at| self.vectors[at]));
+        let near = cosine(before.as_ref(), &vector);
+        if let Some(before) = before {
+            let backed = cosine(earlier.as_ref(), &before);
+            let across = cosine(earlier.as_ref(), &vector);
+            let ends = if earlier.is_some() { 2.0 } else { 1.0 };
+            *self.windows.last_mut().unwrap_or(&mut 0.0) = window(ends, backed + near, across);
+        }
+        self.windows.push(window(f32::from(u8::from(before.is_some())), near, 0.0));
+        self.vectors.push(vector);
     }
 
     /// The name behind a number of [`Said::name`].
@@ -155,6 +188,8 @@ impl Index {
     pub(crate) fn bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Said>()
             + self.passages.capacity() * size_of::<Passage>()
+            + self.vectors.capacity() * size_of::<Vector>()
+            + self.windows.capacity() * size_of::<f32>()
             + self.postings.bytes()
             + self.names.iter().map(|name| size_of::<Name>() + name.written.len() + name.keys.len() * 8).sum::<usize>()
     }

@@ -32,6 +32,11 @@ pub(crate) struct Vector {
     inverse: f32,
 }
 
+impl Vector {
+    /// Has no direction: its [`dot`] with any other is 0.
+    pub(crate) const NONE: Vector = Vector { values: [0; DIMENSIONS], inverse: 0.0 };
+}
+
 /// The vector of a text, whatever its length. `None` where the table knows no word of it: an empty text, or a script that it
 /// does not cover.
 pub(crate) fn embed(text: &str) -> Option<Vector> {
