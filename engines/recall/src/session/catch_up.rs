@@ -11,9 +11,8 @@ impl Session {
     /// entry when what was stored is lost. Gives how many entries were new.
     pub(crate) fn catch_up(&mut self, context: &Context) -> Result<u64> {
         let imported = self.read_transcript(context, self.unread(), u64::MAX)?;
-        if std::mem::take(&mut self.disk.from_start) {
-            self.inherit(context)?;
-        }
+        self.disk.from_start = false;
+        self.inherit(context)?;
         self.store(context)?;
         Ok(imported)
     }

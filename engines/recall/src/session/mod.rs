@@ -78,8 +78,10 @@ impl Session {
             return Ok(true);
         }
         if let Some(next) = self.rows.get(self.kept) {
-            let same = next.id == entry.id() && next.text_bytes == entry.head().text_bytes;
-            if same && let Some(value) = self.loose.pop_front() {
+            // The head is all that the index knows beside the text.
+            if next == entry.head()
+                && let Some(value) = self.loose.pop_front()
+            {
                 self.disk.put_entry(context, self.kept, &value);
                 self.kept += 1;
                 self.learn(self.kept - 1, entry);
