@@ -212,7 +212,14 @@ impl Pins {
             known.strength = known.strength.saturating_add(1).min(MAX_STRENGTH);
             return true;
         }
-        self.pins.retain(|pin| pin.explicit || pin.kind != candidate.kind || !subject.replaces(&pin.subject));
+        if candidate.kind != Kind::Task {
+            let (renews, single) = (subject::renews(text), subject::single(text));
+            self.pins.retain(|pin| {
+                let kept = pin.explicit || pin.kind == Kind::Task;
+                let same = single.is_some() && subject::single(&pin.text) == single;
+                kept || !(same || subject.replaces(&pin.subject, renews))
+            });
+        }
         let (ordinal, entry_id, time_ms) = said;
         self.add(Pin {
             id: 0,
@@ -253,14 +260,21 @@ impl Pins {
         }
     }
 
-    /// Drops what a sentence takes back: what shares most with it, if that is at least half of what the sentence is about.
+    /// Drops what a sentence takes back: what shares most with it, if that is half of what the sentence is about or most of what
+    /// the pin is about.
     fn take_back(&mut self, about: &Subject) -> bool {
         let best = self.pins.iter().filter(|pin| !pin.explicit).map(|pin| pin.subject.shared(about)).max().unwrap_or(0);
-        if best == 0 || best * 2 < about.len() || (best == 1 && about.len() > 1) {
-            return false;
-        }
-        self.pins.retain(|pin| pin.explicit || pin.subject.shared(about) < best);
-        true
+        let meant = |pin: &Pin| {
+            let shared = pin.subject.shared(about);
+            let enough = shared >= 2 || (shared == 1 && about.len() == 1);
+            !pin.explicit
+                && shared == best
+                && enough
+                && (shared * 2 >= about.len() || shared * 3 >= pin.subject.len() * 2)
+        };
+        let before = self.pins.len();
+        self.pins.retain(|pin| !meant(pin));
+        self.pins.len() != before
     }
 
     /// Closes the tasks that a sentence says are done.

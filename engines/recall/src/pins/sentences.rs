@@ -340,7 +340,9 @@ fn boundaries(whole: &str, masked: &str) -> Vec<usize> {
         if !wide && !rest.starts_with(char::is_whitespace) && !rest.is_empty() {
             continue;
         }
-        let goes_on = rest.trim_start().starts_with(char::is_lowercase);
+        // Many write without capitals, so a small letter goes on only behind what may be an abbreviation.
+        let short = masked[..at].rsplit(' ').next().is_some_and(|word| word.len() <= 3);
+        let goes_on = marks == 1 && c == '.' && short && rest.trim_start().starts_with(char::is_lowercase);
         if !wide && (goes_on || (c == '.' && marks == 1 && is_abbreviation(&masked[..at]))) {
             continue;
         }

@@ -9,7 +9,10 @@ const EMPTY: &[&str] = &[
     "ab",
     "aber",
     "about",
+    "actually",
+    "adelante",
     "ahora",
+    "ai",
     "al",
     "alle",
     "alles",
@@ -22,19 +25,25 @@ const EMPTY: &[&str] = &[
     "and",
     "any",
     "anymore",
+    "applies",
+    "apply",
     "are",
+    "arrete",
     "as",
     "at",
     "au",
     "auch",
     "auf",
+    "aufhoren",
     "aus",
     "aux",
     "avec",
     "be",
     "bei",
+    "besoin",
     "bis",
     "bitte",
+    "brauchst",
     "but",
     "by",
     "can",
@@ -45,23 +54,33 @@ const EMPTY: &[&str] = &[
     "con",
     "could",
     "cuando",
+    "danke",
     "dans",
+    "daran",
     "das",
     "dass",
     "de",
+    "deja",
+    "dejar",
     "del",
     "dem",
     "den",
     "der",
     "des",
     "desde",
+    "desormais",
     "dich",
     "die",
+    "dije",
+    "dijo",
     "dir",
+    "dit",
     "do",
     "doch",
     "dont",
+    "dorenavant",
     "du",
+    "eigentlich",
     "ein",
     "eine",
     "einem",
@@ -70,37 +89,50 @@ const EMPTY: &[&str] = &[
     "el",
     "ella",
     "en",
+    "encore",
     "er",
+    "erinner",
+    "erinnere",
     "es",
     "eso",
     "est",
     "esta",
     "este",
+    "esto",
     "et",
     "ever",
     "every",
     "exception",
     "existe",
+    "falta",
     "favor",
     "for",
     "forget",
     "from",
     "fur",
+    "gesagt",
     "going",
+    "gracias",
+    "habe",
+    "hace",
     "had",
     "has",
     "have",
     "hay",
+    "heute",
+    "hor",
     "i",
     "ich",
     "id",
     "if",
+    "ignore",
     "ihr",
     "il",
     "ils",
     "im",
     "immer",
     "in",
+    "instead",
     "is",
     "ist",
     "it",
@@ -110,27 +142,37 @@ const EMPTY: &[&str] = &[
     "jamas",
     "je",
     "jetzt",
+    "just",
     "keine",
     "keinen",
     "la",
     "las",
+    "later",
     "le",
     "les",
+    "lieber",
     "lo",
     "longer",
     "los",
     "ma",
+    "maintenant",
     "make",
     "man",
+    "manana",
     "mas",
     "may",
     "me",
+    "mehr",
+    "mejor",
+    "merci",
     "mes",
     "mi",
     "mich",
     "mir",
     "mit",
     "mon",
+    "morgen",
+    "musst",
     "must",
     "my",
     "nach",
@@ -148,24 +190,33 @@ const EMPTY: &[&str] = &[
     "o",
     "oder",
     "of",
+    "olvida",
+    "olvide",
     "on",
+    "only",
     "or",
     "otra",
     "ou",
+    "oublie",
     "our",
     "para",
     "pas",
     "pero",
     "please",
     "plus",
+    "plutot",
     "por",
     "pour",
     "que",
     "qui",
     "quiero",
+    "rappelle",
+    "rather",
+    "recuerdame",
     "regel",
     "regla",
     "remember",
+    "remind",
     "rule",
     "said",
     "se",
@@ -181,9 +232,13 @@ const EMPTY: &[&str] = &[
     "sofort",
     "soll",
     "sollst",
+    "spater",
+    "still",
+    "stop",
     "su",
     "sur",
     "te",
+    "thanks",
     "that",
     "the",
     "their",
@@ -192,17 +247,22 @@ const EMPTY: &[&str] = &[
     "these",
     "they",
     "thing",
+    "things",
     "this",
     "tienes",
     "time",
     "to",
     "toda",
+    "todavia",
+    "today",
     "todo",
     "todos",
+    "tomorrow",
     "toujours",
     "tous",
     "tu",
     "tun",
+    "uber",
     "un",
     "una",
     "und",
@@ -212,6 +272,8 @@ const EMPTY: &[&str] = &[
     "up",
     "us",
     "ve",
+    "vergessen",
+    "vergiss",
     "vom",
     "von",
     "vor",
@@ -265,6 +327,8 @@ const NEGATIVE: &[&str] = &[
 pub(super) struct Subject {
     /// Hashes of its words' stems, rising.
     stems: Vec<u32>,
+    /// Hashes of its numbers, in words or digits, rising.
+    numbers: Vec<u32>,
     /// It says no.
     negative: bool,
 }
@@ -277,8 +341,12 @@ impl Subject {
         for index in 0..tokens.len() {
             let word = tokens.get(index);
             subject.negative |= NEGATIVE.binary_search(&word).is_ok();
-            if tokens.list()[index].word && EMPTY.binary_search(&word).is_err() {
-                subject.stems.push(hash(stem(word)));
+            if !tokens.list()[index].word || EMPTY.binary_search(&word).is_ok() {
+                continue;
+            }
+            match is_number(word) {
+                true => subject.numbers.push(hash(word)),
+                false => subject.stems.push(hash(stem(word))),
             }
         }
         let mut last: Option<char> = None;
@@ -293,8 +361,10 @@ impl Subject {
             last = dense.then_some(c);
         }
         subject.negative |= ["不", "没", "禁", "ない", "ません", "勿"].iter().any(|no| text.contains(no));
-        subject.stems.sort_unstable();
-        subject.stems.dedup();
+        for list in [&mut subject.stems, &mut subject.numbers] {
+            list.sort_unstable();
+            list.dedup();
+        }
         subject
     }
 
@@ -305,25 +375,190 @@ impl Subject {
 
     /// The same said again.
     pub(super) fn repeats(&self, other: &Subject) -> bool {
-        self.negative == other.negative && self.stems == other.stems
+        self.negative == other.negative && self.stems == other.stems && self.numbers == other.numbers
     }
 
-    /// It takes the place of an `older` one: the same matter with another value, or the contrary.
-    pub(super) fn replaces(&self, older: &Subject) -> bool {
+    /// It takes the place of an `older` one: the contrary, nearly the same words, or, where it is said to be new (`renews`), the
+    /// same with another number, or all of the older and more.
+    pub(super) fn replaces(&self, older: &Subject, renews: bool) -> bool {
         let shared = self.shared(older);
         let all = self.stems.len() + older.stems.len() - shared;
-        !self.stems.is_empty() && shared * 5 >= all * 4
+        if self.stems.is_empty() || self.numbers != older.numbers && !renews {
+            return false;
+        }
+        let near = shared * 6 >= all * 5;
+        near || (renews && shared >= 3 && shared == older.stems.len())
     }
 
     /// Number of words in both.
     pub(super) fn shared(&self, other: &Subject) -> usize {
-        self.stems.iter().filter(|stem| other.stems.binary_search(stem).is_ok()).count()
+        let both = |one: &[u32], other: &[u32]| one.iter().filter(|hash| other.binary_search(hash).is_ok()).count();
+        both(&self.stems, &other.stems)
     }
 
     /// Number of words.
     pub(super) fn len(&self) -> usize {
         self.stems.len()
     }
+}
+
+/// Whether a sentence says that something is to be another way than before.
+pub(super) fn renews(text: &str) -> bool {
+    let tokens = Tokens::of(text);
+    (0..tokens.len()).any(|at| {
+        matches!(
+            tokens.get(at),
+            "now"
+                | "instead"
+                | "actually"
+                | "rather"
+                | "henceforth"
+                | "jetzt"
+                | "sofort"
+                | "stattdessen"
+                | "statt"
+                | "kunftig"
+                | "ahora"
+                | "adelante"
+                | "mejor"
+                | "desormais"
+                | "dorenavant"
+                | "maintenant"
+                | "plutot"
+        ) || (tokens.get(at) == "going" && tokens.get(at + 1) == "forward")
+            || (tokens.get(at) == "en" && matches!(tokens.get(at + 1), "vez" | "lugar"))
+            || (tokens.get(at) == "au" && tokens.get(at + 1) == "lieu")
+    }) || ["从现在", "今后", "以后", "改为", "今後", "これから", "代わりに"].iter().any(|cue| text.contains(cue))
+}
+
+/// A matter of which only one value can hold at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Single {
+    /// How the person is called.
+    Name,
+    /// Where his clock is.
+    Zone,
+    /// In which language he is answered.
+    Language,
+}
+
+/// The matter of which a sentence sets the only value.
+pub(super) fn single(text: &str) -> Option<Single> {
+    let tokens = Tokens::of(text);
+    let word = |at: usize| tokens.get(at);
+    let pair = |first: &[&str], second: &[&str]| {
+        (0..tokens.len()).any(|at| first.contains(&word(at)) && (second.is_empty() || second.contains(&word(at + 1))))
+    };
+    let answers = pair(
+        &[
+            "answer",
+            "answers",
+            "reply",
+            "replies",
+            "respond",
+            "antworte",
+            "antworten",
+            "responde",
+            "respondeme",
+            "respuestas",
+            "contesta",
+            "reponds",
+            "repondez",
+            "reponses",
+        ],
+        &[],
+    );
+    let language = pair(
+        &[
+            "english",
+            "german",
+            "spanish",
+            "french",
+            "italian",
+            "dutch",
+            "portuguese",
+            "polish",
+            "russian",
+            "chinese",
+            "japanese",
+            "englisch",
+            "deutsch",
+            "spanisch",
+            "franzosisch",
+            "italienisch",
+            "ingles",
+            "aleman",
+            "espanol",
+            "castellano",
+            "frances",
+            "italiano",
+            "anglais",
+            "allemand",
+            "espagnol",
+            "francais",
+            "italien",
+        ],
+        &[],
+    );
+    if pair(&["call", "nenn", "nenne", "nennen", "appelle", "appelez"], &["me", "mich", "moi", "sie"])
+        || pair(&["llamame", "llameme"], &[])
+    {
+        Some(Single::Name)
+    } else if pair(&["time", "zona", "fuseau"], &["zone", "horaria", "horaire"]) || pair(&["timezone", "zeitzone"], &[])
+    {
+        Some(Single::Zone)
+    } else if answers && language {
+        Some(Single::Language)
+    } else if text.contains("回答") && ["中文", "英文", "英语", "日语"].iter().any(|name| text.contains(name))
+    {
+        Some(Single::Language)
+    } else {
+        None
+    }
+}
+
+/// Digits, or a small number in words.
+fn is_number(word: &str) -> bool {
+    word.bytes().any(|byte| byte.is_ascii_digit())
+        || matches!(
+            word,
+            "two"
+                | "three"
+                | "four"
+                | "five"
+                | "six"
+                | "seven"
+                | "eight"
+                | "nine"
+                | "ten"
+                | "twelve"
+                | "zwei"
+                | "drei"
+                | "vier"
+                | "funf"
+                | "sechs"
+                | "sieben"
+                | "acht"
+                | "neun"
+                | "zehn"
+                | "zwolf"
+                | "dos"
+                | "tres"
+                | "cuatro"
+                | "cinco"
+                | "seis"
+                | "siete"
+                | "ocho"
+                | "nueve"
+                | "diez"
+                | "deux"
+                | "trois"
+                | "quatre"
+                | "cinq"
+                | "huit"
+                | "neuf"
+                | "dix"
+        )
 }
 
 /// A word without its commonest endings. Crude on purpose: it need only bring forms of one word together.
@@ -333,9 +568,11 @@ fn stem(word: &str) -> &str {
     }
     let cut = ["ing", "ed", "es", "en", "st", "as", "os", "ar", "er", "ir", "s", "e", "a", "o", "t"]
         .iter()
-        .find_map(|ending| word.strip_suffix(ending).filter(|left| left.len() >= 4))
+        .find_map(|ending| {
+            word.strip_suffix(ending).filter(|left| left.len() >= if ending.ends_with('t') { 5 } else { 4 })
+        })
         .unwrap_or(word);
-    &cut[..cut.len().min(7)]
+    &cut[..cut.len().min(6)]
 }
 
 fn hash(word: &str) -> u32 {

@@ -6,10 +6,6 @@ pub(super) struct Token {
     /// Where its folded form is in [`Tokens::folded`].
     from: u32,
     to: u32,
-    /// Where it begins in the text, in bytes.
-    pub start: usize,
-    /// It begins with a capital letter.
-    pub capital: bool,
     /// It is a word and no punctuation mark.
     pub word: bool,
 }
@@ -26,17 +22,10 @@ impl Tokens {
     pub(super) fn of(text: &str) -> Tokens {
         let mut tokens = Tokens::default();
         let mut open: Option<Token> = None;
-        let mut rest = text.char_indices().peekable();
-        while let Some((at, c)) = rest.next() {
+        for (at, c) in text.char_indices() {
             if c.is_alphanumeric() && !is_dense(c) {
-                let token = open.get_or_insert(Token {
-                    from: tokens.at(),
-                    to: 0,
-                    start: at,
-                    capital: c.is_uppercase(),
-                    word: true,
-                });
-                let _ = token;
+                let from = tokens.at();
+                open.get_or_insert(Token { from, to: 0, word: true });
                 fold(c, &mut tokens.folded);
                 continue;
             }
@@ -56,7 +45,7 @@ impl Tokens {
             let from = tokens.at();
             tokens.folded.push(mark);
             let to = tokens.at();
-            tokens.list.push(Token { from, to, start: at, capital: false, word: false });
+            tokens.list.push(Token { from, to, word: false });
         }
         tokens.close(&mut open);
         tokens

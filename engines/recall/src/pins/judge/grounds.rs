@@ -29,12 +29,13 @@ pub(super) fn kind(reading: &Reading) -> Kind {
 
 /// It takes something back.
 pub(super) fn takes_back(reading: &Reading) -> bool {
+    let told = |at: usize| reading.all().iter().any(|one| one.hint == Hint::Report && one.from < at);
     // A single word such as "stop" must be the order itself.
-    let revokes = reading
-        .all()
-        .iter()
-        .any(|one| one.hint == Hint::Revoke && (one.to - one.from > 1 || reading.skip(one.from) == reading.head));
-    revokes && !reading.question && !reading.has(Hint::Report)
+    let revokes = reading.all().iter().any(|one| {
+        let order = one.to - one.from > 1 || reading.skip(one.from) == reading.head;
+        one.hint == Hint::Revoke && order && !told(one.from)
+    });
+    revokes && !reading.question
 }
 
 /// It says that something is done.
@@ -82,7 +83,7 @@ fn lasting(reading: &Reading) -> bool {
 
 /// Somebody else's words stand before the first cue: "Kim says that we should never".
 fn is_reported(reading: &Reading) -> bool {
-    let cue = reading
+    let cues: Vec<usize> = reading
         .all()
         .iter()
         .filter(|one| {
@@ -99,16 +100,15 @@ fn is_reported(reading: &Reading) -> bool {
             )
         })
         .map(|one| one.from)
-        .min();
+        .collect();
     let addressed = [Hint::Verb, Hint::Ask, Hint::Want, Hint::Unwanted, Hint::Always, Hint::Never, Hint::Standing]
         .iter()
         .any(|hint| reading.at(*hint, reading.head).is_some());
-    let subject = |from: usize| from > 0 && matches!(reading.word(from - 1), "i" | "ich" | "we" | "wir");
-    reading
-        .all()
-        .iter()
-        .any(|one| one.hint == Hint::Report && cue.is_none_or(|cue| one.from < cue) && !subject(one.from))
-        && !addressed
+    let own =
+        |from: usize| from > 0 && matches!(reading.word(from - 1), "i" | "ich" | "we" | "wir" | "je" | "j" | "nous");
+    let told = |from: usize| cues.is_empty() || cues.iter().any(|cue| *cue > from);
+    let reported = reading.all().iter().any(|one| one.hint == Hint::Report && told(one.from) && !own(one.from));
+    reported && !addressed
 }
 
 /// "Remind me to …", "TODO: …", "we still need to …".
@@ -178,10 +178,12 @@ fn head_cue(reading: &Reading) -> Option<(Kind, u8)> {
             return None;
         }
         if reading.at(Hint::Speaker, next).is_some() {
-            let we = matches!(reading.word(next), "we" | "wir" | "nous");
-            return (we && !is_past(reading.word(next + 1))).then_some((Kind::Instruction, 2));
+            return (is_we(reading.word(next)) && !is_past(reading.word(next + 1))).then_some((Kind::Instruction, 2));
         }
         if reading.at(Hint::Subject, next).is_some() && reading.at(Hint::Verb, next).is_none() {
+            if is_infinitive_clause(reading, next) {
+                return INSTRUCTION;
+            }
             let binds =
                 [Hint::Must, Hint::Order, Hint::Bound, Hint::Always, Hint::Never].iter().any(|hint| reading.has(*hint));
             return binds.then_some((Kind::Constraint, 2));
@@ -190,6 +192,9 @@ fn head_cue(reading: &Reading) -> Option<(Kind, u8)> {
     }
     let to = reading.at(Hint::Always, head).or_else(|| reading.at(Hint::Never, head))?;
     let next = reading.skip(to);
+    if is_infinitive_clause(reading, next) {
+        return INSTRUCTION;
+    }
     let narrates = next >= reading.tokens.len()
         || [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, next).is_some())
         || is_past(reading.word(next))
@@ -380,6 +385,10 @@ fn bound(reading: &Reading) -> Option<(Kind, u8)> {
 /// "Commits always in English", "bei Preisen immer in Euro": no verb at all.
 fn elliptic(reading: &Reading) -> Option<(Kind, u8)> {
     let cue = reading.all().iter().find(|one| matches!(one.hint, Hint::Always | Hint::Never | Hint::Standing))?;
+    let norm = is_we(reading.word(reading.head)) && reading.has(Hint::Standing) && !reading.has(Hint::Fault);
+    if norm && !is_past(reading.word(reading.head + 1)) {
+        return Some((Kind::Instruction, 2));
+    }
     let barred = reading.has(Hint::Speaker)
         || reading.has(Hint::Fault)
         || reading.at(Hint::Question, reading.head).is_some()
@@ -430,6 +439,73 @@ fn elliptic(reading: &Reading) -> Option<(Kind, u8)> {
     let german = ["immer", "nie", "niemals", "stets", "grundsatzlich", "generell", "ab", "kunftig", "nur"]
         .contains(&reading.word(cue.from));
     (infinitive && german && headed && !finite(reading)).then_some((Kind::Instruction, 2))
+}
+
+/// German orders in the infinitive: the clause from `from` on ends with one, and has neither a subject nor a finite verb.
+fn is_infinitive_clause(reading: &Reading, from: usize) -> bool {
+    let end = (from..reading.end).find(|at| matches!(reading.word(*at), "," | ";" | ":")).unwrap_or(reading.end);
+    let Some(last) =
+        (from..end).rev().find(|at| reading.tokens.list()[*at].word && reading.at(Hint::Polite, *at).is_none())
+    else {
+        return false;
+    };
+    let word = reading.word(last);
+    let infinitive = word.len() > 4 && ["en", "ern", "eln"].iter().any(|ending| word.ends_with(ending));
+    let subject =
+        (from..end).any(|at| reading.at(Hint::Speaker, at).is_some() || reading.at(Hint::Finite, at).is_some());
+    infinitive
+        && last > from
+        && !subject
+        && (from..end).any(|at| is_german(reading.word(at)) || reading.at(Hint::Verb, last).is_some())
+}
+
+/// Small words that only German has.
+fn is_german(word: &str) -> bool {
+    matches!(
+        word,
+        "der"
+            | "den"
+            | "dem"
+            | "des"
+            | "die"
+            | "das"
+            | "ein"
+            | "eine"
+            | "einen"
+            | "einem"
+            | "einer"
+            | "und"
+            | "mit"
+            | "auf"
+            | "bei"
+            | "von"
+            | "zu"
+            | "zum"
+            | "zur"
+            | "vor"
+            | "nach"
+            | "unter"
+            | "uber"
+            | "fur"
+            | "im"
+            | "ins"
+            | "aus"
+            | "als"
+            | "statt"
+            | "nicht"
+            | "nur"
+            | "in"
+            | "an"
+            | "am"
+            | "ohne"
+            | "beim"
+            | "vom"
+    )
+}
+
+/// The speaker and his people.
+fn is_we(word: &str) -> bool {
+    matches!(word, "we" | "wir" | "nous" | "nosotros")
 }
 
 fn finite(reading: &Reading) -> bool {

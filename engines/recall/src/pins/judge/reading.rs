@@ -10,6 +10,8 @@ pub(super) struct Reading {
     found: Vec<Found>,
     /// First token that is neither a lead-in nor a word of politeness.
     pub head: usize,
+    /// First token of the reason that it gives, which decides nothing; else its length.
+    pub end: usize,
     /// It asks.
     pub question: bool,
     /// Its head stands behind a condition: "if you are unsure, …".
@@ -20,10 +22,12 @@ impl Reading {
     pub(super) fn of(text: &str) -> Reading {
         let tokens = Tokens::of(text);
         let all = lexicon::hints(&tokens);
-        let found = all.iter().filter(|one| !all.iter().any(|other| swallows(other, one))).copied().collect();
+        let end = reasons(&tokens);
+        let told = |one: &&Found| one.from < end && !all.iter().any(|other| swallows(other, one));
+        let found = all.iter().filter(told).copied().collect();
         let closed = text.trim_end_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '?' | '？'));
         let question = closed.ends_with(['?', '？']) || text.trim_start().starts_with('¿');
-        let mut reading = Reading { tokens, found, head: 0, question, conditional: false };
+        let mut reading = Reading { tokens, found, head: 0, end, question, conditional: false };
         reading.head = reading.skip(0);
         reading.pass_condition();
         reading
@@ -75,9 +79,9 @@ impl Reading {
         at
     }
 
-    /// Number of words.
+    /// Number of words, without the reason.
     pub(super) fn words(&self) -> usize {
-        self.tokens.list().iter().filter(|token| token.word).count()
+        self.tokens.list()[..self.end].iter().filter(|token| token.word).count()
     }
 
     /// "If you are unsure, ask me first": what counts stands behind the comma.
@@ -96,6 +100,52 @@ impl Reading {
     }
 }
 
+/// Where a clause begins that only tells why.
+fn reasons(tokens: &Tokens) -> usize {
+    let opens = |at: &usize| {
+        let behind = *at > 0 && tokens.get(at - 1) == ",";
+        match tokens.get(*at) {
+            "because" | "weil" | "porque" => *at > 2,
+            "since" | "as" | "otherwise" | "or" | "denn" | "sonst" | "da" | "damit" | "pues" | "car" | "sinon" => {
+                behind
+            }
+            "ya" | "parce" => behind && tokens.get(at + 1) == "que",
+            "si" => behind && tokens.get(at + 1) == "no",
+            _ => false,
+        }
+    };
+    (0..tokens.len()).find(opens).unwrap_or(tokens.len())
+}
+
+/// Whether a hint means nothing where it stands, being a part of a longer phrase: "now" of "from now on".
 fn swallows(longer: &Found, one: &Found) -> bool {
-    longer.from <= one.from && longer.to >= one.to && longer.to - longer.from > one.to - one.from
+    let inside = longer.from <= one.from && longer.to >= one.to && longer.to - longer.from > one.to - one.from;
+    let weak = matches!(
+        one.hint,
+        Hint::Once
+            | Hint::Lead
+            | Hint::Question
+            | Hint::Subject
+            | Hint::Speaker
+            | Hint::Fault
+            | Hint::Report
+            | Hint::Must
+            | Hint::All
+            | Hint::No
+            | Hint::Dont
+            | Hint::Only
+            | Hint::Want
+            | Hint::If
+            | Hint::Would
+            | Hint::Order
+            | Hint::Prefer
+            | Hint::Recall
+            | Hint::Finite
+    );
+    let lasting = matches!(one.hint, Hint::Always | Hint::Never | Hint::Standing);
+    let over =
+        matches!(longer.hint, Hint::Always | Hint::Never | Hint::Standing | Hint::Exempt | Hint::Revoke | Hint::Report);
+    inside
+        && (weak && !matches!(longer.hint, Hint::Announce | Hint::Paste | Hint::Choice | Hint::Done)
+            || (lasting && over))
 }

@@ -6,20 +6,22 @@ use super::{Hint, Table};
 pub(super) const TABLE: Table = &[
     (
         Hint::Lead,
-        "by the way|btw|oh|ah|ok|okay|and|also|so|well|hey|hi|one more thing|another thing|one thing|two things|before i forget|\
+        "by the way|btw|actually|on second thought|one last thing|oh|ah|ok|okay|and|also|so|well|hey|hi|one more thing|another thing|one thing|two things|before i forget|\
          important|note|please note|nb|fyi|plus|then|first|second|finally|in general|generally|again|and again|to be clear|\
          just so you know|for the record|listen|look|remember|reminder|ps|hello|good morning",
     ),
     (Hint::Polite, "please|pls|kindly|be so kind as to"),
     (
         Hint::Always,
-        "always|every time|each time|every single time|each and every time|consistently|invariably|any time|anytime|whenever|\
+        "always|before every|before each|after every|after each|with every|with each|in every answer|in each answer|in every reply|\
+         in each reply|in every report|in each report|in every response|in each response|in every message|in every summary|\
+         on every|at the end of every|at the end of each|at the start of every|at the start of each|every time|each time|every single time|each and every time|consistently|invariably|any time|anytime|whenever|\
          all the time",
     ),
     (Hint::Never, "never|never ever|not ever|at no time|at no point|ever again"),
     (
         Hint::Standing,
-        "from now on|from now onwards|from here on|from here on out|from today on|as of now|as of today|starting now|\
+        "from now on|whatever happens|come what may|no matter how|regardless of what|from now onwards|from here on|from here on out|from today on|as of now|as of today|starting now|\
          starting today|going forward|moving forward|henceforth|in future|in the future|at all times|without exception|\
          without exceptions|no exceptions|no exception|no matter what|until further notice|until i say|until i tell you|\
          unless i say|unless i tell you|unless i ask|unless i explicitly|unless told otherwise|unless otherwise|by default|\
@@ -31,7 +33,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Want,
-        "i want you to|i want it to|i would like you to|id like you to|i need you to|i expect you to|i ask you to|\
+        "i want you to|i want it to|i want the|i want a|i want an|i want my|i want your|i need the|i need my|i need your|i would like you to|id like you to|i need you to|i expect you to|i ask you to|\
          i ask that you|i want that you|i would like that you|i insist that you|i insist on|i would appreciate it if you|\
          id appreciate it if you|its important to me that|it is important to me that|its important that you|\
          it is important that you|it matters to me that|make sure to|make sure that|make sure you|make sure|be sure to|\
@@ -71,7 +73,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Rule,
-        "one rule|one standing rule|one general rule|one request for|one standing request|our rule|the rule is|the rule here|\
+        "one rule|one * rule|one request for|one * request for|our rule|the rule is|the rule here|\
          my rule|rule of|house rule|hard rule|general rule|standing rule|ground rule|a rule|new rule|another rule|rule number|\
          rule|the convention is|our convention|convention here|our policy|the policy is|policy|our standard is|\
          here is how i work|heres how i work|here is how we work|heres how we work|this is how i work|this is how we work|\

@@ -6,7 +6,7 @@ use super::{Hint, Table};
 pub(super) const TABLE: Table = &[
     (
         Hint::Lead,
-        "au fait|ah|et|aussi|par ailleurs|autre chose|une chose|deux choses|avant que j oublie|important|note|salut|bonjour|ok|bon|\
+        "au fait|en fait|finalement|ah|et|aussi|par ailleurs|autre chose|une chose|deux choses|avant que j oublie|important|note|salut|bonjour|ok|bon|\
          d ailleurs|en passant|premierement|deuxiemement|ensuite|enfin|rappel|de plus|en outre",
     ),
     (
@@ -15,7 +15,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Always,
-        "toujours|chaque fois|a chaque fois|a chaque fois que|chaque fois que|en toute occasion|systematiquement|en tout temps|\
+        "toujours|avant chaque|apres chaque|avec chaque|a la fin de chaque|au debut de chaque|chaque fois|a chaque fois|a chaque fois que|chaque fois que|en toute occasion|systematiquement|en tout temps|\
          constamment|invariablement|en permanence",
     ),
     (Hint::Never, "jamais|jamais plus|plus jamais|ne * jamais|n _ jamais"),

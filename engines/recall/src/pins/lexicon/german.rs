@@ -6,20 +6,21 @@ use super::{Hint, Table};
 pub(super) const TABLE: Table = &[
     (
         Hint::Lead,
-        "ubrigens|ach ja|ach|und|also|noch etwas|noch was|ausserdem|wichtig|hinweis|bevor ich es vergesse|nebenbei|\
+        "ubrigens|eigentlich|doch lieber|ach ja|ach|und|also|noch etwas|noch was|ausserdem|wichtig|hinweis|bevor ich es vergesse|nebenbei|\
          ach so|dann|erstens|zweitens|drittens|ubrigens noch|hallo|hey|ok|okay|nochmal|noch einmal|zur erinnerung|guten morgen|\
          wie gesagt|kurz noch|eins noch|und noch etwas|im ubrigen|weiterhin|ferner",
     ),
     (Hint::Polite, "bitte|seien sie so gut|sei so gut"),
     (
         Hint::Always,
-        "immer|stets|jedes mal|jedesmal|jederzeit|durchgehend|durchweg|ausnahmslos|konsequent|grundsatzlich|generell|prinzipiell|\
+        "immer|vor jedem|vor jeder|nach jedem|nach jeder|bei jedem|bei jeder|mit jedem|mit jeder|am ende jeder|am ende jedes|\
+         am anfang jeder|stets|jedes mal|jedesmal|jederzeit|durchgehend|durchweg|ausnahmslos|konsequent|grundsatzlich|generell|prinzipiell|\
          in jedem fall|auf jeden fall|immer wenn|jeweils|allzeit",
     ),
     (Hint::Never, "nie|niemals|nie wieder|nie mehr|zu keinem zeitpunkt|zu keiner zeit|nicht mehr"),
     (
         Hint::Standing,
-        "ab jetzt|ab sofort|ab heute|ab nun|von nun an|von jetzt an|von heute an|von jetzt ab|in zukunft|kunftig|zukunftig|\
+        "ab jetzt|was auch passiert|was auch geschieht|komme was wolle|ab sofort|ab heute|ab nun|von nun an|von jetzt an|von heute an|von jetzt ab|in zukunft|kunftig|zukunftig|\
          fortan|bis auf weiteres|ohne ausnahme|ohne ausnahmen|und zwar immer|und zwar jedes mal|fur die zukunft|standardmassig|\
          dauerhaft|ein fur alle mal|solange ich nichts anderes|bis ich etwas anderes|sofern ich nichts anderes|\
          wenn ich nichts anderes|sofern nicht anders|ausser ich bitte|ausser ich sage|es sei denn ich|egal was|fur alles was|\
@@ -152,7 +153,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Exempt,
-        "du musst nicht|du brauchst nicht|nicht notig|nicht notwendig|ist nicht immer|nicht immer|ist egal|muss nicht|\
+        "du musst nicht|du musst * nicht|du brauchst nicht|du brauchst * nicht|nicht notig|nicht notwendig|ist nicht immer|nicht immer|ist egal|muss nicht|\
          mussen nicht|ist es egal|brauchst nicht",
     ),
     (

@@ -6,13 +6,13 @@ use super::{Hint, Table};
 pub(super) const TABLE: Table = &[
     (
         Hint::Lead,
-        "por cierto|ah|y|ademas|tambien|otra cosa|una cosa|dos cosas|antes de que se me olvide|importante|nota|ojo|oye|hola|bueno|\
+        "por cierto|en realidad|mejor dicho|ah|y|ademas|tambien|otra cosa|una cosa|dos cosas|antes de que se me olvide|importante|nota|ojo|oye|hola|bueno|\
          ok|vale|de paso|primero|segundo|luego|entonces|recordatorio|aparte|una cosa mas|eso si|y otra cosa|buenas|ah y",
     ),
     (Hint::Polite, "por favor|te agradeceria que|agradeceria que|si puedes|si no te importa"),
     (
         Hint::Always,
-        "siempre|cada vez|cada vez que|todas las veces|en todo momento|en todos los casos|siempre que|en cada ocasion|\
+        "siempre|antes de cada|despues de cada|tras cada|con cada|al final de cada|al principio de cada|cada vez|cada vez que|todas las veces|en todo momento|en todos los casos|siempre que|en cada ocasion|\
          sistematicamente|invariablemente|a toda hora",
     ),
     (Hint::Never, "nunca|jamas|nunca mas|nunca jamas"),

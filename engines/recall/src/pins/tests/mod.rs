@@ -1,0 +1,32 @@
+//! What is pinned, what is not, and what becomes of pins.
+
+mod languages;
+mod life;
+mod properties;
+mod text;
+
+use super::*;
+
+/// What is found in a text of the person: kinds and quoted sentences.
+fn found(text: &str) -> Vec<(Kind, &str)> {
+    detect(text, Role::User).into_iter().map(|found| (found.kind, &text[found.start..found.end])).collect()
+}
+
+/// The quoted sentences alone.
+fn quoted(text: &str) -> Vec<&str> {
+    found(text).into_iter().map(|(_, text)| text).collect()
+}
+
+/// Learns messages of the person, one entry each.
+fn learned(messages: &[&str]) -> Pins {
+    let mut pins = Pins::default();
+    for (ordinal, text) in messages.iter().enumerate() {
+        let ordinal = ordinal as u32;
+        pins.learn(ordinal, u64::from(ordinal) + 100, i64::from(ordinal) * 1000, Role::User, text);
+    }
+    pins
+}
+
+fn texts(pins: &Pins) -> Vec<&str> {
+    pins.all().iter().map(|pin| pin.text.as_str()).collect()
+}
