@@ -185,7 +185,7 @@ impl Session<'_> {
         let history: Vec<&Message> = conversations.iter().flat_map(said_in).collect();
         let texts: Vec<Cow<'_, str>> = history.iter().map(|message| message.text()).collect();
         let last =
-            conversations.iter().flat_map(|each| &each.recording.messages).filter_map(|said| said.time_ms).last();
+            conversations.iter().flat_map(|each| &each.recording.messages).filter_map(|said| said.time_ms).next_back();
         self.player.take_up(&self.key).await?;
         let before = self.player.standing(&self.key).await?;
         let (mut first, mut count) = (None, 0);

@@ -79,20 +79,20 @@ mod tests {
 
     #[test]
     fn shares_of_prompts_as_they_are_sent() {
-        // [{"role":"user","content":"a"}] has 31 bytes. The second shares all but the closing bracket, and has 69.
+        // [{"role":"user","content":"a"}] has 31 bytes; the second has all of it but the closing bracket, and 66.
         let first = Messages::from(vec![json!({"role": "user", "content": "a"})]);
         let second =
             Messages::from(vec![json!({"role": "user", "content": "a"}), json!({"role": "assistant", "content": "b"})]);
         let third = Messages::from(vec![json!({"role": "assistant", "content": "b"})]);
-        assert_eq!((first.json().len(), second.json().len(), third.json().len()), (31, 68, 36));
+        assert_eq!((first.json().len(), second.json().len(), third.json().len()), (31, 66, 36));
         let mut prefix = Prefix::default();
         prefix.call(&first);
         assert!(prefix.shares().is_empty());
-        assert_eq!(prefix.next(&second), Some(30.0 / 68.0));
+        assert_eq!(prefix.next(&second), Some(30.0 / 66.0));
         prefix.call(&second);
         prefix.call(&third);
         // `[{"role":"` is what the last two have in common.
-        assert_eq!(prefix.shares(), [30.0 / 68.0, 10.0 / 36.0]);
+        assert_eq!(prefix.shares(), [30.0 / 66.0, 10.0 / 36.0]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Config;
-use crate::transcript::Role;
+use crate::transcript::{Message, Role};
 
 fn config() -> Config {
     let mut config = Config::defaults("/nowhere/plugins.toml".into());
@@ -120,4 +120,70 @@ async fn an_engine_that_is_not_there_is_told_with_its_reason_and_legacy_serves()
     let conversation = &report.conversations[0];
     assert_eq!(conversation.shown.degraded, 2);
     assert!(conversation.turns.iter().all(|turn| turn.engine == "legacy" && turn.degraded.is_some()));
+}
+
+async fn player(budget: u64) -> Player {
+    let options = ReplayOptions { budget: Some(budget), ..ReplayOptions::default() };
+    Player::open(&config(), &options).await.unwrap()
+}
+
+fn question(text: &str, budget: u64) -> Question {
+    let system = vec![serde_json::json!({"role": "system", "content": "You are terse."})];
+    Question { message: Message::text_of(Role::User, text), time_ms: Some(1_683_554_220_000), system, budget }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_is_the_current_turn_of_a_prompt_and_leaves_no_trace() {
+    let player = player(2_000).await;
+    let recording = read(&talk(3, 10), Format::Auto).unwrap().remove(0);
+    player.play("agent:main:replay:1", &recording, &mut ()).await.unwrap();
+    player.take_up("agent:main:replay:1").await.unwrap();
+    let before = player.standing("agent:main:replay:1").await.unwrap();
+    assert_eq!((before.stored, before.entries), (6, 6));
+    assert_eq!(before.told["legacy commitTurn"], 3);
+    let asked = player.ask("agent:main:replay:1", question("Where is it?", 1_000)).await.unwrap();
+    let texts: Vec<&str> = asked.messages.iter().map(|message| message["content"].as_str().unwrap()).collect();
+    assert_eq!((texts.len(), texts[0], texts[asked.question_at]), (8, "You are terse.", "Where is it?"));
+    let history: u64 = recording.messages.iter().map(|said| u64::from(player.counter().message(&said.message))).sum();
+    assert_eq!((asked.engine.as_str(), asked.tokens, asked.over_budget), ("legacy", history, false));
+    // Another question sees nothing of the first, and the first is the same again.
+    let other = player.ask("agent:main:replay:1", question("And why?", 1_000)).await.unwrap();
+    assert!(other.messages.iter().all(|message| message["content"] != "Where is it?"));
+    let again = player.ask("agent:main:replay:1", question("Where is it?", 1_000)).await.unwrap();
+    assert_eq!(again.messages.json(), asked.messages.json());
+    assert_eq!(player.standing("agent:main:replay:1").await.unwrap(), before);
+    player.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_over_the_budget_is_told_and_cut_down_without_a_compaction() {
+    let player = player(2_000).await;
+    let recording = read(&talk(4, 40), Format::Auto).unwrap().remove(0);
+    player.play("agent:main:replay:1", &recording, &mut ()).await.unwrap();
+    let before = player.standing("agent:main:replay:1").await.unwrap();
+    let asked = player.ask("agent:main:replay:1", question("Where is it?", 100)).await.unwrap();
+    assert!(asked.over_budget && asked.tokens > 100);
+    let counter = player.counter();
+    let shown: u64 = asked.messages[1..asked.question_at].iter().map(|message| counter.json_message(message)).sum();
+    assert!(shown > 0 && shown <= 100, "{shown}");
+    assert_eq!(player.standing("agent:main:replay:1").await.unwrap(), before);
+    player.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_goes_on_after_questions_and_can_be_asked_again() {
+    let player = player(4_000).await;
+    let mut recording = read(&talk(2, 10), Format::Auto).unwrap().remove(0);
+    // The last message has no answer.
+    recording.messages.pop();
+    let key = "agent:main:replay:1";
+    for rounds in 1..=3 {
+        player.play(key, &recording, &mut ()).await.unwrap();
+        player.take_up(key).await.unwrap();
+        let asked = player.ask(key, question("Where is it?", 4_000)).await.unwrap();
+        assert_eq!((asked.messages.len(), asked.question_at), (2 + 3 * rounds, 1 + 3 * rounds));
+        assert_eq!(player.standing(key).await.unwrap().stored, 3 * rounds);
+    }
+    assert!(matches!(player.ask("agent:main:nobody", question("?", 10)).await, Err(ReplayError::Ask { .. })));
+    player.close().await;
 }
