@@ -158,7 +158,7 @@ impl Session {
     fn add(&mut self, value: &[u8]) -> Result<()> {
         let stored = Stored::decode(value).ok_or_else(|| Error::new("an entry of the store cannot be read"))?;
         let ordinal = Ordinal::try_from(self.rows.len()).map_err(|_| Error::new("the session is too long"))?;
-        let (head, told) = (stored.head(), stored.told());
+        let (head, indexed) = (stored.head(), stored.indexed());
         self.index.add(&NewEntry {
             ordinal,
             role: head.role,
@@ -166,7 +166,7 @@ impl Session {
             tokens: head.tokens,
             starts_turn: head.starts_turn(),
             name: stored.name,
-            text: &told,
+            text: &indexed,
         });
         self.open.note(ordinal, &stored);
         self.place(head.id, ordinal);

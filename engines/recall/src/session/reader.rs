@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         let entry = history.entry(at).ok()?;
-        Some(Stored::of(entry.head(), &entry, None).told().into_owned())
+        Some(entry.text().to_owned())
     }
 }
 
@@ -86,8 +86,8 @@ impl Texts for Reader<'_> {
             return Some(Cow::Owned(text));
         }
         match self.value(ordinal).ok()?? {
-            Cow::Borrowed(value) => Stored::decode(value).map(|stored| stored.told()),
-            Cow::Owned(value) => Stored::decode(&value).map(|stored| Cow::Owned(stored.told().into_owned())),
+            Cow::Borrowed(value) => Stored::decode(value).map(|stored| stored.indexed()),
+            Cow::Owned(value) => Stored::decode(&value).map(|stored| Cow::Owned(stored.indexed().into_owned())),
         }
     }
 }

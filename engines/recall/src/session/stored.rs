@@ -4,6 +4,7 @@
 //! text. Reading borrows from the value.
 
 use crate::index::Ordinal;
+use crate::tools;
 use engine_abi::wire::role;
 use engine_abi::{Body, Entry, Head};
 use serde::{Deserialize, Serialize};
@@ -74,14 +75,29 @@ impl<'a> Stored<'a> {
         }
     }
 
-    /// The text that is indexed and that the tools show: of an assistant's tool calls, names and arguments follow the words.
+    /// All of it, as the tools show it: of an assistant's tool calls, names and arguments follow the words.
     pub(crate) fn told(&self) -> Cow<'a, str> {
+        self.with_calls(|_| true)
+    }
+
+    /// The text that is indexed: the same without calls of this engine's own tools. What those answered is not indexed at all:
+    /// it quotes what is indexed already, and would be found instead of it.
+    pub(crate) fn indexed(&self) -> Cow<'a, str> {
+        if self.is_own_answer() { Cow::Borrowed("") } else { self.with_calls(|call| !tools::is_own(call.name)) }
+    }
+
+    /// An answer of one of this engine's tools.
+    pub(crate) fn is_own_answer(&self) -> bool {
+        self.role == role::TOOL && self.asked_in.is_some() && self.name.is_some_and(tools::is_own)
+    }
+
+    fn with_calls(&self, is_told: impl Fn(&Call<'_>) -> bool) -> Cow<'a, str> {
         if self.calls.is_empty() {
             return Cow::Borrowed(self.text);
         }
         let mut told = String::with_capacity(self.text.len() + 64);
         told.push_str(self.text);
-        for call in &self.calls {
+        for call in self.calls.iter().filter(|call| is_told(call)) {
             if !told.is_empty() {
                 told.push('\n');
             }
@@ -175,6 +191,19 @@ mod tests {
         assert_eq!(Stored::decode(&[value.as_slice(), b"x"].concat()), None);
         assert_eq!(Stored::decode(&[&[FORMAT + 1], &value[1..]].concat()), None);
         assert_eq!(Stored::decode(b""), None);
+    }
+
+    #[test]
+    fn what_the_engines_own_tools_were_asked_and_answered_is_not_indexed() {
+        let calls = vec![
+            Call { id: "c1", name: "recall_search", arguments: "{\"query\":\"tea\"}" },
+            Call { id: "c2", name: "look", arguments: "{}" },
+        ];
+        assert_eq!(stored("I look.", calls).indexed(), "I look.\nlook {}");
+        let answer = Stored { role: role::TOOL, name: Some("recall_search"), ..stored("> tea", Vec::new()) };
+        assert_eq!((answer.indexed().as_ref(), answer.told().as_ref()), ("", "> tea"));
+        let other = Stored { name: Some("look"), ..answer };
+        assert_eq!(other.indexed(), "> tea");
     }
 
     #[test]

@@ -33,6 +33,11 @@ pub(crate) const EXPAND: &str = "recall_expand";
 /// Name of the tool that pins.
 pub(crate) const PIN: &str = "recall_pin";
 
+/// True for the name of one of these tools.
+pub(crate) fn is_own(name: &str) -> bool {
+    [SEARCH, EXPAND, PIN].contains(&name)
+}
+
 /// What a call works with.
 struct Desk<'a> {
     config: &'a Config,

@@ -269,7 +269,10 @@ fn by_regex(session: &Session, context: &Context, asked: &Asked, regex: &Regex) 
         if (start..end).any(|ordinal| asked.filter.lets(session, ordinal)) {
             let mut chunk: Vec<Found> = Vec::new();
             texts.each(start..end, |ordinal, stored| {
+                // What was quoted before is found where it was said, unless answers of tools are asked for.
+                let is_quoted = stored.is_own_answer() && asked.filter.role != Some(role::TOOL);
                 if asked.filter.lets(session, ordinal)
+                    && !is_quoted
                     && let Some(matched) = regex.find(&stored.told())
                 {
                     chunk.push(Found { ordinal, at: matched.start().saturating_sub(BEFORE) });

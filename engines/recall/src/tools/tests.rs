@@ -103,6 +103,25 @@ fn messages_are_found_by_pattern_time_and_number() {
 }
 
 #[test]
+fn what_was_found_once_is_found_where_it_was_said_and_not_where_it_was_quoted() {
+    let world = World::default();
+    let engine = engine(&world);
+    let mut said = holiday();
+    said.push(Line::user(20, "Which seats?"));
+    said.push(Line::assistant(21, "").calling("c2", SEARCH, r#"{"query": "seats 14A"}"#));
+    said.push(Line::tool(22, "#3 · user\n> Yes, seats 14A and 14B.\n").answering("c2"));
+    said.push(Line::assistant(23, "Seats 14A and 14B."));
+    told(&world, &engine, said);
+    let by_pattern = ask(&engine, SEARCH, json!({"mode": "regex", "query": "seats 14a and"}));
+    assert_eq!(numbers(&by_pattern), [10, 3], "{by_pattern}");
+    let by_words = ask(&engine, SEARCH, json!({"query": "seats 14A and 14B"}));
+    assert!(numbers(&by_words).contains(&3) && !numbers(&by_words).contains(&9), "{by_words}");
+    let answers = json!({"mode": "regex", "query": "seats 14a and", "role": "tool"});
+    assert_eq!(numbers(&ask(&engine, SEARCH, answers)), [9]);
+    assert!(ask(&engine, EXPAND, json!({"numbers": 9})).contains("> > Yes, seats 14A and 14B."));
+}
+
+#[test]
 fn a_call_that_cannot_be_answered_says_what_to_do() {
     let world = World::default();
     let engine = engine(&world);
