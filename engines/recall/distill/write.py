@@ -22,10 +22,21 @@ def quantised(rows: np.ndarray) -> np.ndarray:
     return np.clip(np.round(rows * scale), -127, 127).astype(np.int8)
 
 
+def read(path) -> tuple[dict[str, int], np.ndarray]:
+    """The number of each piece, and the rows, of a file that `write` made."""
+    file = open(path, "rb").read()
+    _, dimensions, count, starters, size, _, length = struct.unpack_from("<7I", file, 8)
+    rows = np.frombuffer(file, np.int8, count * dimensions, 64).reshape(count, dimensions)
+    offsets = np.frombuffer(file, "<u4", count + 1, 64 + count * dimensions + 4 * size)
+    text = file[len(file) - length :]
+    spellings = [text[a:b].decode() for a, b in zip(offsets, offsets[1:])]
+    return {"##" * (number >= starters) + piece: number for number, piece in enumerate(spellings)}, rows
+
+
 def write(path, pieces: list[str], rows: np.ndarray) -> None:
     """`pieces` as the model's vocabulary spells them, `rows` one for each."""
     order = sorted(range(len(pieces)), key=lambda i: (pieces[i].startswith("##"), i))
-    starters = sum(not p.startswith("##") or p == "##" for p in pieces)
+    starters = sum(not piece.startswith("##") for piece in pieces)
     count = len(order)
     size = 1 << (2 * count - 1).bit_length()
     slots = np.zeros(size, np.uint32)

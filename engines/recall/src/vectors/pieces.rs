@@ -2,8 +2,8 @@
 //!
 //! The text loses control characters, accents and case; words end at white space, and every punctuation mark and Chinese character
 //! is a word of its own. A word is then cut into pieces, each the longest that the vocabulary has. A word that cannot be cut
-//! wholly gives none, where the tokenizer would give `[UNK]`. One rule is added: a symbol such as an emoji ends a word, since the
-//! tokenizer would lose the word that it touches. (Devlin et al., "BERT", 2018; the reference code is `tokenization.py`
+//! wholly gives none, where the tokenizer would give `[UNK]`. One rule is added: a symbol such as an emoji is a word of its
+//! own too, since the tokenizer would lose the word that it touches. (Devlin et al., "BERT", 2018; the reference code is `tokenization.py`
 //! there and `BertNormalizer`, `BertPreTokenizer` and `WordPiece` of the crate `tokenizers`, whose results these are.)
 
 use super::table::{Hash, LONGEST, Piece, TABLE};
@@ -68,8 +68,11 @@ impl<F: FnMut(Piece)> Words<F> {
         if matches!(kind, Control | Format | PrivateUse | Surrogate | Unassigned) {
             return;
         }
-        if char.is_whitespace() || matches!(kind, OtherSymbol | ModifierSymbol) {
+        if char.is_whitespace() {
             return self.end();
+        }
+        if matches!(kind, OtherSymbol | ModifierSymbol) {
+            return self.alone(char);
         }
         let ideograph = is_ideograph(char);
         if ideograph {
