@@ -49,6 +49,11 @@ impl World {
         lock(&self.0.handed).remove(session_id);
     }
 
+    /// The engine was handed everything over up to an entry.
+    pub fn hand_over(&self, session_id: &str, entry: u64) {
+        self.0.hand_over(session_id, entry);
+    }
+
     /// Empties a session's scope of the store.
     pub fn drop_scope(&self, session_id: &str) {
         lock(&self.0.store).retain(|(scope, _), _| scope.as_deref() != Some(session_id));

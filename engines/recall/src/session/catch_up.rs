@@ -12,6 +12,7 @@ impl Session {
     pub(crate) fn catch_up(&mut self, context: &Context) -> Result<u64> {
         let imported = self.read_transcript(context, self.unread(), u64::MAX)?;
         self.disk.from_start = false;
+        self.is_checked = false;
         self.inherit(context)?;
         self.store(context)?;
         Ok(imported)
@@ -20,11 +21,18 @@ impl Session {
     /// Takes in an accepted turn.
     pub(crate) fn commit(&mut self, context: &Context, turn: &CommitTurn) -> Result<Committed> {
         let before = turn.admission().effective_parent_id();
-        if before != 0 && self.ordinal(before).is_none() {
-            // Turns that another engine served, or all that was stored is lost: what lies before this turn comes before it. A
-            // compaction of the host may stand there, too, and then there is nothing to read.
+        let is_next = |session: &Session| session.is_kept(before) && !session.has_gap;
+        if before != 0 && !is_next(self) {
+            // Turns that another engine served, entries that another engine rewrote, or all that was stored is lost: what lies
+            // before this turn comes before it. A compaction of the host may stand there, too, and then nothing is new.
             let first = turn.entries().first().map_or(0, Entry::id);
-            self.read_transcript(context, self.unread(), first)?;
+            let place = self.unread();
+            let is_whole = place.cursor.is_none();
+            self.read_transcript(context, place, first)?;
+            if !is_whole && !is_next(self) {
+                self.read_transcript(context, CursorRequest::default(), first)?;
+            }
+            self.has_gap = false;
             self.store(context)?;
         }
         let last = turn.entries().last().map_or(0, Entry::id);

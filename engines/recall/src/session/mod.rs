@@ -68,6 +68,10 @@ pub(crate) struct Session {
     open: OpenCalls,
     /// How memory stands to the store.
     disk: Disk,
+    /// The history of a prompt was held against the rows since the session was taken up.
+    is_checked: bool,
+    /// The history has entries before known ones that are not known: another engine rewrote them.
+    has_gap: bool,
 }
 
 impl Session {
@@ -87,7 +91,7 @@ impl Session {
                 self.learn(self.kept - 1, entry);
                 return Ok(true);
             }
-            if self.ordinal(entry.id()).is_none_or(|ordinal| ordinal as usize >= self.kept) {
+            if !self.is_kept(entry.id()) {
                 self.drop_loose(context)?;
             }
         }
@@ -119,6 +123,11 @@ impl Session {
         let heads = history.heads();
         let is_known = |head: &Head| self.ordinal(head.id).is_some() || head.has(entry_flags::SUMMARY);
         let new = heads.len() - heads.iter().rev().take_while(|head| !is_known(head)).count();
+        if !self.is_checked {
+            // Once, since it costs as much as the history is long; the next commit reads what is missing.
+            self.has_gap = !heads[..new].iter().all(is_known);
+            self.is_checked = true;
+        }
         for at in new..heads.len() {
             context.check()?;
             let entry = history.entry(at)?;
@@ -140,6 +149,11 @@ impl Session {
         };
         let at = by_id.binary_search_by_key(&id, |ordinal| self.rows[*ordinal as usize].id).ok()?;
         Some(by_id[at])
+    }
+
+    /// True for an entry that was handed over, not only seen.
+    fn is_kept(&self, id: u64) -> bool {
+        self.ordinal(id).is_some_and(|ordinal| (ordinal as usize) < self.kept)
     }
 
     /// The texts of its entries: from `history` where that has them, else from the store.

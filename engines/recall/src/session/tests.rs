@@ -244,6 +244,31 @@ fn a_turn_that_comes_after_a_later_one_has_the_next_number() {
 }
 
 #[test]
+fn what_another_engine_rewrote_is_read_anew() {
+    for bootstrap in [false, true] {
+        let world = World::default();
+        let (mut host, mut engine) = (Host::default(), None);
+        host.play(&world, &mut engine, &Event::Turn(0), Trouble::None, "{}");
+        host.play(&world, &mut engine, &Event::Turn(3), Trouble::None, "{}");
+        // What follows a rewritten entry has new ids, and counts as handed over.
+        for line in &mut host.branch[2..] {
+            line.id += 100;
+        }
+        host.branch[2].text = "[redacted]".to_owned();
+        host.next += 200;
+        world.hand_over(ID, 300);
+        if bootstrap {
+            host.play(&world, &mut engine, &Event::Missed(1), Trouble::None, "{}");
+        }
+        host.play(&world, &mut engine, &Event::Turn(2), Trouble::None, "{}");
+        let engine = engine.unwrap();
+        let read = tool(&talk(&engine), "recall_expand", r#"{"numbers": "1-90"}"#);
+        assert_eq!(read.matches("[redacted]").count(), 1, "{bootstrap}: {read}");
+        assert_eq!(read.matches("> The boat lies").count(), 2, "what was rewritten is kept, too: {read}");
+    }
+}
+
+#[test]
 fn of_a_deleted_session_nothing_is_left() {
     let world = World::default();
     let (mut host, mut first) = (Host::default(), None);
