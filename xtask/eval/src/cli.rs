@@ -5,7 +5,7 @@ use crate::data::{DataSet, Format};
 use crate::engine::{Engine, LEGACY, library_name, settings};
 use crate::evaluate::{Options, Progress, evaluate};
 use crate::report::Report;
-use crate::{plot, table};
+use crate::{generate, plot, table};
 use clap::{Parser, ValueEnum};
 use engineroom::config::Isolation;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ pub struct Args {
     /// What it holds.
     #[arg(long, value_enum)]
     pub format: Format,
-    /// Engine to measure; several are measured one after the other.
-    #[arg(long = "engine", value_name = "ID", required = true)]
-    pub engines: Vec<String>,
+    /// The engines.
+    #[command(flatten)]
+    pub engines: Engines,
     /// Tokens that an engine's answer may cost; several are measured one after the other.
     #[arg(long = "budget", value_name = "N", required = true, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub budgets: Vec<u64>,
@@ -39,6 +39,17 @@ pub struct Args {
     /// Write recall over budget as a picture.
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
+    /// End well though an engine failed or another one served in its place.
+    #[arg(long)]
+    pub allow_degraded: bool,
+}
+
+/// Which engines to measure, and how they are found and set.
+#[derive(Debug, clap::Args)]
+pub struct Engines {
+    /// Engine to measure; several are measured one after the other.
+    #[arg(long = "engine", value_name = "ID", required = true)]
+    pub ids: Vec<String>,
     /// Setting of the engines, as in `[plugins.entries.ID.config]`.
     #[arg(long = "config", value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
@@ -48,9 +59,6 @@ pub struct Args {
     /// Where the engines run.
     #[arg(long, value_enum, default_value = "in-process")]
     pub isolation: Where,
-    /// End well though an engine failed or another one served in its place.
-    #[arg(long)]
-    pub allow_degraded: bool,
 }
 
 /// Where an engine runs.
@@ -64,6 +72,9 @@ pub enum Where {
 
 /// Parses the command line, measures, and gives the exit code: 1 when something failed, 2 for wrong usage.
 pub fn main() -> ExitCode {
+    if std::env::args().any(|arg| arg == "--generate" || arg.starts_with("--generate=")) {
+        return generated();
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
@@ -74,6 +85,26 @@ pub fn main() -> ExitCode {
     engineroom::observe::init_tracing(engineroom::observe::LogFormat::from_env(), "error");
     match run(&args) {
         Ok(reports) => end(&args, &reports),
+        Err(reason) => {
+            eprintln!("eval: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The same for sessions that are made from a seed.
+fn generated() -> ExitCode {
+    let args = match generate::cli::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    engineroom::observe::init_tracing(engineroom::observe::LogFormat::from_env(), "error");
+    match generate::cli::run(&args) {
+        Ok((failed, true)) => engineroom::slot::exit_now(i32::from(failed)),
+        Ok((failed, false)) => ExitCode::from(u8::from(failed)),
         Err(reason) => {
             eprintln!("eval: {reason}");
             ExitCode::FAILURE
@@ -121,7 +152,7 @@ fn run(args: &Args) -> Result<Vec<Report>, String> {
     let path = args.data.display();
     let text = std::fs::read_to_string(&args.data).map_err(|error| format!("cannot read {path}: {error}"))?;
     let data = DataSet::read(&text, args.format).map_err(|error| format!("{path}: {error}"))?;
-    let engines = engines(args)?;
+    let engines = args.engines.find()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     let mut reports = Vec::with_capacity(engines.len() * args.budgets.len());
@@ -160,7 +191,7 @@ fn tell(engine: &Engine, budget: u64, at: &Progress<'_>) {
 }
 
 /// An error with its causes.
-fn sentence(error: &dyn std::error::Error) -> String {
+pub(crate) fn sentence(error: &dyn std::error::Error) -> String {
     let mut out = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
@@ -170,24 +201,30 @@ fn sentence(error: &dyn std::error::Error) -> String {
     out
 }
 
-/// The engines that are to be measured.
-fn engines(args: &Args) -> Result<Vec<Engine>, String> {
-    let config = settings(&args.settings)?;
-    let isolation = match args.isolation {
-        Where::InProcess => Isolation::InProcess,
-        Where::Process => Isolation::Process,
-    };
-    let engine = |id: &String| {
-        if id == LEGACY {
-            return Ok(Engine::legacy());
-        }
-        let libraries = match args.libraries.is_empty() {
-            true => vec![built(id)?],
-            false => args.libraries.iter().map(|file| absolute(file)).collect::<Result<_, _>>()?,
+impl Engines {
+    /// The engines that are to be measured.
+    ///
+    /// # Errors
+    ///
+    /// One sentence that names what is wrong or not there.
+    pub fn find(&self) -> Result<Vec<Engine>, String> {
+        let config = settings(&self.settings)?;
+        let isolation = match self.isolation {
+            Where::InProcess => Isolation::InProcess,
+            Where::Process => Isolation::Process,
         };
-        Ok(Engine { id: id.clone(), libraries, isolation, config: config.clone() })
-    };
-    args.engines.iter().map(engine).collect()
+        let engine = |id: &String| {
+            if id == LEGACY {
+                return Ok(Engine::legacy());
+            }
+            let libraries = match self.libraries.is_empty() {
+                true => vec![built(id)?],
+                false => self.libraries.iter().map(|file| absolute(file)).collect::<Result<_, _>>()?,
+            };
+            Ok(Engine { id: id.clone(), libraries, isolation, config: config.clone() })
+        };
+        self.ids.iter().map(engine).collect()
+    }
 }
 
 /// The library of an engine of this workspace: it is built into the folder of this program.
@@ -215,7 +252,7 @@ mod tests {
         let line =
             "eval --data f --format qa-jsonl --engine a --engine legacy --budget 1 --budget 2 --joined --config x=1";
         let args = Args::try_parse_from(line.split(' ')).unwrap();
-        assert_eq!((args.engines.len(), args.budgets, args.joined, args.json), (2, vec![1, 2], true, false));
+        assert_eq!((args.engines.ids.len(), args.budgets, args.joined, args.json), (2, vec![1, 2], true, false));
         for wrong in ["eval --data f --format locomo --engine a", "eval --data f --format csv --engine a --budget 1"] {
             assert!(Args::try_parse_from(wrong.split(' ')).is_err(), "{wrong}");
         }
