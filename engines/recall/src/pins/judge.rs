@@ -5,6 +5,7 @@
 //! anything speak against it (a question, somebody else's words, a fault that is being described, "this time"). Words that only
 //! narrate, as in "it always fails", have a subject before them and no order.
 
+mod conditions;
 mod dense;
 mod grounds;
 mod reading;

@@ -96,21 +96,6 @@ pub(crate) struct Pins {
     last: PinId,
 }
 
-/// The sentences of `text` that read like pins; none unless the person said it.
-///
-/// Bytes are those of `text`; the ranges are whole sentences, rise and do not overlap.
-pub(crate) fn detect(text: &str, role: Role) -> Vec<Candidate> {
-    let mut found = Vec::new();
-    if role == Role::User {
-        judge::remarks(text, |remark| {
-            if let Remark::Pin(candidate) = remark {
-                found.push(candidate);
-            }
-        });
-    }
-    found
-}
-
 impl Pins {
     /// Learns from the next entry; true when the pins changed.
     pub(crate) fn learn(&mut self, ordinal: u32, entry_id: u64, time_ms: i64, role: Role, text: &str) -> bool {

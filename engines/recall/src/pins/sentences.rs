@@ -12,8 +12,6 @@ pub(super) struct Sentence {
     pub end: usize,
     /// Its text with everything that is in quotation marks or backticks blanked out, byte for byte.
     pub masked: String,
-    /// It is an item of a list, or the start of one.
-    pub item: bool,
     /// It is an item below a line that announced rules.
     pub ruled: bool,
     /// It ends with a colon, or is a headline: what follows belongs to it.
@@ -230,7 +228,6 @@ impl Reader<'_, '_> {
             start: block.start + from,
             end: block.start + to,
             masked: masked[from..to].to_owned(),
-            item: block.item,
             ruled: self.ruled,
             announces: block.headline || (to == whole.len() && whole.ends_with([':', '：'])),
         };

@@ -2,325 +2,32 @@
 
 use super::tokens::{Tokens, is_dense};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
-/// Words that carry no subject, folded and sorted: function words and cues of the languages that the rules know.
-const EMPTY: &[&str] = &[
-    "a",
-    "ab",
-    "aber",
-    "about",
-    "actually",
-    "adelante",
-    "ahora",
-    "ai",
-    "al",
-    "alle",
-    "alles",
-    "allez",
-    "alors",
-    "also",
-    "always",
-    "am",
-    "an",
-    "and",
-    "any",
-    "anymore",
-    "applies",
-    "apply",
-    "are",
-    "arrete",
-    "as",
-    "at",
-    "au",
-    "auch",
-    "auf",
-    "aufhoren",
-    "aus",
-    "aux",
-    "avec",
-    "be",
-    "bei",
-    "besoin",
-    "bis",
-    "bitte",
-    "brauchst",
-    "but",
-    "by",
-    "can",
-    "ce",
-    "cela",
-    "ces",
-    "como",
-    "con",
-    "could",
-    "cuando",
-    "danke",
-    "dans",
-    "daran",
-    "das",
-    "dass",
-    "de",
-    "deja",
-    "dejar",
-    "del",
-    "dem",
-    "den",
-    "der",
-    "des",
-    "desde",
-    "desormais",
-    "dich",
-    "die",
-    "dije",
-    "dijo",
-    "dir",
-    "dit",
-    "do",
-    "doch",
-    "dont",
-    "dorenavant",
-    "du",
-    "eigentlich",
-    "ein",
-    "eine",
-    "einem",
-    "einen",
-    "einer",
-    "el",
-    "ella",
-    "en",
-    "encore",
-    "er",
-    "erinner",
-    "erinnere",
-    "es",
-    "eso",
-    "est",
-    "esta",
-    "este",
-    "esto",
-    "et",
-    "ever",
-    "every",
-    "exception",
-    "existe",
-    "falta",
-    "favor",
-    "for",
-    "forget",
-    "from",
-    "fur",
-    "gesagt",
-    "going",
-    "gracias",
-    "habe",
-    "hace",
-    "had",
-    "has",
-    "have",
-    "hay",
-    "heute",
-    "hor",
-    "i",
-    "ich",
-    "id",
-    "if",
-    "ignore",
-    "ihr",
-    "il",
-    "ils",
-    "im",
-    "immer",
-    "in",
-    "instead",
-    "is",
-    "ist",
-    "it",
-    "its",
-    "ja",
-    "jamais",
-    "jamas",
-    "je",
-    "jetzt",
-    "just",
-    "keine",
-    "keinen",
-    "la",
-    "las",
-    "later",
-    "le",
-    "les",
-    "lieber",
-    "lo",
-    "longer",
-    "los",
-    "ma",
-    "maintenant",
-    "make",
-    "man",
-    "manana",
-    "mas",
-    "may",
-    "me",
-    "mehr",
-    "mejor",
-    "merci",
-    "mes",
-    "mi",
-    "mich",
-    "mir",
-    "mit",
-    "mon",
-    "morgen",
-    "musst",
-    "must",
-    "my",
-    "nach",
-    "ne",
-    "need",
-    "never",
-    "nicht",
-    "nie",
-    "niemals",
-    "no",
-    "noch",
-    "not",
-    "now",
-    "nunca",
-    "o",
-    "oder",
-    "of",
-    "olvida",
-    "olvide",
-    "on",
-    "only",
-    "or",
-    "otra",
-    "ou",
-    "oublie",
-    "our",
-    "para",
-    "pas",
-    "pero",
-    "please",
-    "plus",
-    "plutot",
-    "por",
-    "pour",
-    "que",
-    "qui",
-    "quiero",
-    "rappelle",
-    "rather",
-    "recuerdame",
-    "regel",
-    "regla",
-    "remember",
-    "remind",
-    "rule",
-    "said",
-    "se",
-    "sein",
-    "ser",
-    "should",
-    "si",
-    "sie",
-    "siempre",
-    "sin",
-    "so",
-    "sobre",
-    "sofort",
-    "soll",
-    "sollst",
-    "spater",
-    "still",
-    "stop",
-    "su",
-    "sur",
-    "te",
-    "thanks",
-    "that",
-    "the",
-    "their",
-    "them",
-    "there",
-    "these",
-    "they",
-    "thing",
-    "things",
-    "this",
-    "tienes",
-    "time",
-    "to",
-    "toda",
-    "todavia",
-    "today",
-    "todo",
-    "todos",
-    "tomorrow",
-    "toujours",
-    "tous",
-    "tu",
-    "tun",
-    "uber",
-    "un",
-    "una",
-    "und",
-    "une",
-    "uns",
-    "unser",
-    "up",
-    "us",
-    "ve",
-    "vergessen",
-    "vergiss",
-    "vom",
-    "von",
-    "vor",
-    "vous",
-    "was",
-    "we",
-    "wenn",
-    "what",
-    "when",
-    "whenever",
-    "wie",
-    "will",
-    "wir",
-    "with",
-    "would",
-    "y",
-    "ya",
-    "you",
-    "your",
-    "zu",
-    "zum",
-    "zur",
-];
+/// Words that carry no subject: function words and cues of the languages that the rules know, folded.
+static EMPTY: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    "\
+    a ab aber about actually adelante ahora ai al alle alles allez alors also always am an and any anymore applies \
+    apply are arrete as at au auch auf aufhoren aus aux avec be bei besoin bis bitte brauchst but by can ce cela \
+    ces como con could cuando danke dans daran das dass de deja dejar del dem den der des desde desormais dich die \
+    dije dijo dir dit do doch dont dorenavant du eigentlich ein eine einem einen einer el ella en encore er erinner \
+    erinnere es eso est esta este esto et ever every exception existe falta favor for forget from fur gesagt going \
+    gracias habe hace had has have hay heute hor i ich id if ignore ihr il ils im immer in instead is ist it its ja \
+    jamais jamas je jetzt just keine keinen la las later le les lieber lo longer los ma maintenant make man manana \
+    mas may me mehr mejor merci mes mi mich mir mit mon morgen musst must my nach ne need never nicht nie niemals \
+    no noch not now nunca o oder of olvida olvide on only or otra ou oublie our para pas pero please plus plutot \
+    por pour que qui quiero rappelle rather recuerdame regel regla remember remind rule said se sein ser should si \
+    sie siempre sin so sobre sofort soll sollst spater still stop su sur te thanks that the their them there these \
+    they thing things this tienes time to toda todavia today todo todos tomorrow toujours tous tu tun uber un una \
+    und une uns unser up us ve vergessen vergiss vom von vor vous was we wenn what when whenever wie will wir with \
+    would y ya you your zu zum zur"
+        .split(' ')
+        .collect()
+});
 
-/// Words that turn a sentence into its contrary, folded and sorted.
-const NEGATIVE: &[&str] = &[
-    "cannot",
-    "cant",
-    "dont",
-    "jamais",
-    "jamas",
-    "kein",
-    "keine",
-    "keinen",
-    "keinesfalls",
-    "ne",
-    "never",
-    "nicht",
-    "nie",
-    "niemals",
-    "no",
-    "non",
-    "not",
-    "nothing",
-    "nunca",
-    "pas",
-];
+/// Words that turn a sentence into its contrary, folded.
+const NEGATIVE: &str = "cannot cant dont jamais jamas kein keine keinen keinesfalls ne never nicht nie niemals no non not nothing nunca pas";
 
 /// What a sentence is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -340,8 +47,8 @@ impl Subject {
         let mut subject = Subject::default();
         for index in 0..tokens.len() {
             let word = tokens.get(index);
-            subject.negative |= NEGATIVE.binary_search(&word).is_ok();
-            if !tokens.list()[index].word || EMPTY.binary_search(&word).is_ok() {
+            subject.negative |= one_of(word, NEGATIVE);
+            if !tokens.list()[index].word || EMPTY.contains(word) {
                 continue;
             }
             match is_number(word) {
@@ -404,31 +111,14 @@ impl Subject {
 
 /// Whether a sentence says that something is to be another way than before.
 pub(super) fn renews(text: &str) -> bool {
+    const ONE: &str = "now instead actually rather henceforth jetzt sofort stattdessen statt kunftig ahora adelante mejor desormais \
+                       dorenavant maintenant plutot";
     let tokens = Tokens::of(text);
-    (0..tokens.len()).any(|at| {
-        matches!(
-            tokens.get(at),
-            "now"
-                | "instead"
-                | "actually"
-                | "rather"
-                | "henceforth"
-                | "jetzt"
-                | "sofort"
-                | "stattdessen"
-                | "statt"
-                | "kunftig"
-                | "ahora"
-                | "adelante"
-                | "mejor"
-                | "desormais"
-                | "dorenavant"
-                | "maintenant"
-                | "plutot"
-        ) || (tokens.get(at) == "going" && tokens.get(at + 1) == "forward")
-            || (tokens.get(at) == "en" && matches!(tokens.get(at + 1), "vez" | "lugar"))
-            || (tokens.get(at) == "au" && tokens.get(at + 1) == "lieu")
-    }) || ["从现在", "今后", "以后", "改为", "今後", "これから", "代わりに"].iter().any(|cue| text.contains(cue))
+    let pair = |at: usize| {
+        matches!((tokens.get(at), tokens.get(at + 1)), ("going", "forward") | ("en", "vez" | "lugar") | ("au", "lieu"))
+    };
+    (0..tokens.len()).any(|at| one_of(tokens.get(at), ONE) || pair(at))
+        || ["从现在", "今后", "以后", "改为", "今後", "これから", "代わりに"].iter().any(|cue| text.contains(cue))
 }
 
 /// A matter of which only one value can hold at a time.
@@ -436,80 +126,30 @@ pub(super) fn renews(text: &str) -> bool {
 pub(super) enum Single {
     /// How the person is called.
     Name,
-    /// Where his clock is.
+    /// Where the person's clock is.
     Zone,
-    /// In which language he is answered.
+    /// In which language the person is answered.
     Language,
 }
 
 /// The matter of which a sentence sets the only value.
 pub(super) fn single(text: &str) -> Option<Single> {
+    const ANSWERS: &str = "answer answers reply replies respond antworte antworten responde respondeme respuestas contesta reponds \
+                           repondez reponses";
+    const LANGUAGES: &str = "english german spanish french italian dutch portuguese polish russian chinese japanese englisch deutsch \
+                             spanisch franzosisch italienisch ingles aleman espanol castellano frances italiano anglais allemand \
+                             espagnol francais italien";
     let tokens = Tokens::of(text);
-    let word = |at: usize| tokens.get(at);
-    let pair = |first: &[&str], second: &[&str]| {
-        (0..tokens.len()).any(|at| first.contains(&word(at)) && (second.is_empty() || second.contains(&word(at + 1))))
+    let has = |list: &str| (0..tokens.len()).any(|at| one_of(tokens.get(at), list));
+    let pair = |first: &str, second: &str| {
+        (0..tokens.len()).any(|at| one_of(tokens.get(at), first) && one_of(tokens.get(at + 1), second))
     };
-    let answers = pair(
-        &[
-            "answer",
-            "answers",
-            "reply",
-            "replies",
-            "respond",
-            "antworte",
-            "antworten",
-            "responde",
-            "respondeme",
-            "respuestas",
-            "contesta",
-            "reponds",
-            "repondez",
-            "reponses",
-        ],
-        &[],
-    );
-    let language = pair(
-        &[
-            "english",
-            "german",
-            "spanish",
-            "french",
-            "italian",
-            "dutch",
-            "portuguese",
-            "polish",
-            "russian",
-            "chinese",
-            "japanese",
-            "englisch",
-            "deutsch",
-            "spanisch",
-            "franzosisch",
-            "italienisch",
-            "ingles",
-            "aleman",
-            "espanol",
-            "castellano",
-            "frances",
-            "italiano",
-            "anglais",
-            "allemand",
-            "espagnol",
-            "francais",
-            "italien",
-        ],
-        &[],
-    );
-    if pair(&["call", "nenn", "nenne", "nennen", "appelle", "appelez"], &["me", "mich", "moi", "sie"])
-        || pair(&["llamame", "llameme"], &[])
-    {
+    if pair("call nenn nenne nennen appelle appelez", "me mich moi sie") || has("llamame llameme") {
         Some(Single::Name)
-    } else if pair(&["time", "zona", "fuseau"], &["zone", "horaria", "horaire"]) || pair(&["timezone", "zeitzone"], &[])
-    {
+    } else if pair("time zona fuseau", "zone horaria horaire") || has("timezone zeitzone") {
         Some(Single::Zone)
-    } else if answers && language {
-        Some(Single::Language)
-    } else if text.contains("回答") && ["中文", "英文", "英语", "日语"].iter().any(|name| text.contains(name))
+    } else if (has(ANSWERS) && has(LANGUAGES))
+        || (text.contains("回答") && ["中文", "英文", "英语", "日语"].iter().any(|name| text.contains(name)))
     {
         Some(Single::Language)
     } else {
@@ -519,46 +159,14 @@ pub(super) fn single(text: &str) -> Option<Single> {
 
 /// Digits, or a small number in words.
 fn is_number(word: &str) -> bool {
-    word.bytes().any(|byte| byte.is_ascii_digit())
-        || matches!(
-            word,
-            "two"
-                | "three"
-                | "four"
-                | "five"
-                | "six"
-                | "seven"
-                | "eight"
-                | "nine"
-                | "ten"
-                | "twelve"
-                | "zwei"
-                | "drei"
-                | "vier"
-                | "funf"
-                | "sechs"
-                | "sieben"
-                | "acht"
-                | "neun"
-                | "zehn"
-                | "zwolf"
-                | "dos"
-                | "tres"
-                | "cuatro"
-                | "cinco"
-                | "seis"
-                | "siete"
-                | "ocho"
-                | "nueve"
-                | "diez"
-                | "deux"
-                | "trois"
-                | "quatre"
-                | "cinq"
-                | "huit"
-                | "neuf"
-                | "dix"
-        )
+    const WORDS: &str = "two three four five six seven eight nine ten twelve zwei drei vier funf sechs sieben acht neun zehn zwolf dos \
+                         tres cuatro cinco seis siete ocho nueve diez deux trois quatre cinq huit neuf dix";
+    word.bytes().any(|byte| byte.is_ascii_digit()) || one_of(word, WORDS)
+}
+
+/// Whether a word is one of those in `list`, which spaces separate.
+fn one_of(word: &str, list: &str) -> bool {
+    !word.is_empty() && list.split(' ').any(|one| one == word)
 }
 
 /// A word without its commonest endings. Crude on purpose: it need only bring forms of one word together.
@@ -582,17 +190,4 @@ fn hash(word: &str) -> u32 {
 /// FNV-1a of 32 bits.
 fn hash_bytes(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_are_sorted() {
-        assert!(NEGATIVE.is_sorted());
-        let mut sorted = EMPTY.to_vec();
-        sorted.sort_unstable();
-        assert_eq!(EMPTY, sorted, "the list is looked up by halves");
-    }
 }

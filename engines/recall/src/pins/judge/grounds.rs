@@ -1,6 +1,7 @@
-//! The grounds on which a sentence of an alphabetic language is pinned, one function each.
+//! The grounds on which a sentence of an alphabetic language is pinned, one function each: orders and wishes.
 
 use super::Verdict;
+use super::conditions::{bound, elliptic, here, is_infinitive_clause, no_such_thing, taste};
 use super::reading::Reading;
 use crate::pins::Kind;
 use crate::pins::lexicon::Hint;
@@ -115,7 +116,7 @@ fn is_reported(reading: &Reading) -> bool {
 fn task(reading: &Reading) -> Option<(Kind, u8)> {
     let task = reading.find(Hint::Task)?;
     let asked = reading.at(Hint::Ask, reading.head).is_some_and(|to| reading.skip(to) == task.from);
-    if task.from > reading.head + 1 && !asked {
+    if task.from > reading.head && !asked {
         return None;
     }
     if reading.has(Hint::Standing) || reading.has(Hint::Always) {
@@ -144,19 +145,19 @@ fn wish(reading: &Reading) -> Option<(Kind, u8)> {
     let want = reading.find(Hint::Want)?;
     let leads = want.from <= reading.head + 1
         || [Hint::Standing, Hint::Always, Hint::Here].iter().any(|hint| reading.at(*hint, reading.head).is_some());
-    let insists = reading.word(want.to.saturating_sub(1)) != "" && reading.at(Hint::Standing, want.from).is_some();
+    let insists = reading.at(Hint::Standing, want.from).is_some();
     (leads && (lasting(reading) || insists)).then_some((Kind::Instruction, 3))
 }
 
 /// "Under no circumstances …", "you are not allowed to …".
 fn ban(reading: &Reading) -> Option<(Kind, u8)> {
-    let ban = reading.find(Hint::Ban)?;
+    let ban = reading.find(Hint::Ban).filter(|ban| !is_idle(reading, ban.to))?;
     let headed = ban.from <= reading.head + 1
         || [Hint::Standing, Hint::Here, Hint::Always, Hint::Never]
             .iter()
             .any(|hint| reading.at(*hint, reading.head).is_some());
     let narrated = [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, reading.head).is_some());
-    ((headed || !narrated) && (headed || !reading.has(Hint::Fault))).then_some((Kind::Instruction, 3))
+    (headed || (!narrated && !reading.has(Hint::Fault))).then_some((Kind::Instruction, 3))
 }
 
 /// "You should always …".
@@ -178,7 +179,7 @@ fn head_cue(reading: &Reading) -> Option<(Kind, u8)> {
             return None;
         }
         if reading.at(Hint::Speaker, next).is_some() {
-            return (is_we(reading.word(next)) && !is_past(reading.word(next + 1))).then_some((Kind::Instruction, 2));
+            return (is_we(reading.word(next)) && !is_past(reading, next + 1)).then_some((Kind::Instruction, 2));
         }
         if reading.at(Hint::Subject, next).is_some() && reading.at(Hint::Verb, next).is_none() {
             if is_infinitive_clause(reading, next) {
@@ -188,7 +189,7 @@ fn head_cue(reading: &Reading) -> Option<(Kind, u8)> {
                 [Hint::Must, Hint::Order, Hint::Bound, Hint::Always, Hint::Never].iter().any(|hint| reading.has(*hint));
             return binds.then_some((Kind::Constraint, 2));
         }
-        return (!is_past(reading.word(next))).then_some((Kind::Instruction, 3));
+        return (!is_past(reading, next)).then_some((Kind::Instruction, 3));
     }
     let to = reading.at(Hint::Always, head).or_else(|| reading.at(Hint::Never, head))?;
     let next = reading.skip(to);
@@ -197,14 +198,14 @@ fn head_cue(reading: &Reading) -> Option<(Kind, u8)> {
     }
     let narrates = next >= reading.tokens.len()
         || [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, next).is_some())
-        || is_past(reading.word(next))
-        || is_phrase(reading.word(next));
+        || is_past(reading, next)
+        || reading.at(Hint::Phrase, next).is_some();
     (!narrates).then_some((Kind::Instruction, 3))
 }
 
 /// "Whenever you deploy, …": what counts stands behind the comma.
 fn habit(reading: &Reading) -> Option<(Kind, u8)> {
-    let to = reading.at(Hint::Always, reading.head)?;
+    let to = reading.at(Hint::Each, reading.head).or_else(|| reading.at(Hint::Always, reading.head))?;
     let comma = (to..reading.tokens.len()).find(|at| reading.word(*at) == ",")?;
     let main = reading.skip(comma + 1);
     let statement = [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, main).is_some());
@@ -235,6 +236,14 @@ fn asked(reading: &Reading) -> Option<(Kind, u8)> {
 fn cue_of_order(reading: &Reading) -> bool {
     reading.all().iter().any(|cue| match cue.hint {
         Hint::Standing => true,
+        // "Ask me whenever you are unsure" is a rule, "let me know whenever you need help" is an offer.
+        Hint::Each => {
+            matches!(reading.word(cue.to), "you" | "du" | "tu")
+                && !matches!(
+                    reading.word(cue.to + 1),
+                    "need" | "want" | "like" | "can" | "feel" | "wish" | "have" | "willst" | "quieres" | "veux"
+                )
+        }
         Hint::Always | Hint::Never => {
             let last = (cue.to..reading.tokens.len())
                 .all(|at| !reading.tokens.list()[at].word || reading.at(Hint::Polite, at).is_some());
@@ -268,7 +277,8 @@ fn dont(reading: &Reading) -> Option<(Kind, u8)> {
     let to = reading.at(Hint::Dont, reading.head)?;
     let next = reading.skip(to);
     let word = reading.word(next);
-    if next >= reading.tokens.len() || is_idle(word) {
+    let comforts = word == "ever" && is_idle(reading, next + 1);
+    if next >= reading.tokens.len() || is_idle(reading, next) || comforts {
         return None;
     }
     if lasting(reading) {
@@ -290,431 +300,23 @@ fn dont(reading: &Reading) -> Option<(Kind, u8)> {
     (verb && !about).then_some((Kind::Instruction, 1))
 }
 
-/// "No deploys on Fridays".
-fn no_such_thing(reading: &Reading) -> Option<(Kind, u8)> {
-    let to = reading.at(Hint::No, reading.head)?;
-    let next = reading.word(to);
-    let idle = is_idle(next) || !reading.tokens.list().get(to).is_some_and(|token| token.word);
-    let states = reading.has(Hint::Fault)
-        || reading.has(Hint::Once)
-        || (to..reading.tokens.len()).any(|at| {
-            is_past(reading.word(at))
-                || matches!(reading.word(at), "is" | "are" | "was" | "were" | "ist" | "sind" | "es" | "son" | "est")
-        });
-    (!idle && !states && reading.words() <= 12 && reading.words() >= 2).then_some((Kind::Constraint, 1))
-}
-
-/// "In this project we never …".
-fn here(reading: &Reading) -> Option<(Kind, u8)> {
-    let here = reading.find(Hint::Here)?;
-    let cue =
-        reading.all().iter().find(|one| matches!(one.hint, Hint::Always | Hint::Never | Hint::Ban | Hint::Standing))?;
-    let told = is_past(reading.word(reading.skip(cue.to))) || reading.has(Hint::Fault);
-    (here.from == reading.head && !told).then_some((Kind::Constraint, 2))
-}
-
-/// "I prefer …", "call me …".
-fn taste(reading: &Reading) -> Option<(Kind, u8)> {
-    let head = reading.head;
-    if reading.at(Hint::Me, head).is_some() {
-        return Some((Kind::Preference, 2));
-    }
-    let to = reading.at(Hint::Prefer, head)?;
-    let chosen = reading.at(Hint::Choice, to).is_some() || to >= reading.tokens.len();
-    (!chosen && !reading.has(Hint::Once) && reading.words() >= 3).then_some((Kind::Preference, 2))
-}
-
-/// "… is off limits", "all new modules must have …", "nothing goes out without …".
-fn bound(reading: &Reading) -> Option<(Kind, u8)> {
-    if reading.has(Hint::Fault)
-        || reading.has(Hint::Once)
-        || reading.conditional
-        || reading.at(Hint::Question, reading.head).is_some()
-    {
-        return None;
-    }
-    if reading.has(Hint::Bound) {
-        return Some((Kind::Constraint, 2));
-    }
-    let all = reading.at(Hint::All, reading.head)?;
-    let nobody = matches!(
-        reading.word(reading.head),
-        "nothing"
-            | "nobody"
-            | "no"
-            | "none"
-            | "nada"
-            | "nadie"
-            | "ningun"
-            | "nichts"
-            | "niemand"
-            | "keiner"
-            | "rien"
-            | "personne"
-    );
-    let without = ["without", "ohne", "sin", "sans"]
-        .iter()
-        .any(|word| (all..reading.tokens.len()).any(|at| reading.word(at) == *word));
-    let must = reading.all().iter().any(|one| {
-        one.hint == Hint::Must
-            && (nobody && without
-                || matches!(
-                    reading.word(one.from),
-                    "must"
-                        | "has"
-                        | "have"
-                        | "needs"
-                        | "muss"
-                        | "mussen"
-                        | "braucht"
-                        | "brauchen"
-                        | "debe"
-                        | "deben"
-                        | "tiene"
-                        | "tienen"
-                        | "necesita"
-                        | "necesitan"
-                        | "doit"
-                        | "doivent"
-                )
-                || (reading.word(one.from) == "should" && one.to - one.from > 1))
-    });
-    must.then_some((Kind::Constraint, 2))
-}
-
-/// "Commits always in English", "bei Preisen immer in Euro": no verb at all.
-fn elliptic(reading: &Reading) -> Option<(Kind, u8)> {
-    let cue = reading.all().iter().find(|one| matches!(one.hint, Hint::Always | Hint::Never | Hint::Standing))?;
-    let norm = is_we(reading.word(reading.head)) && reading.has(Hint::Standing) && !reading.has(Hint::Fault);
-    if norm && !is_past(reading.word(reading.head + 1)) {
-        return Some((Kind::Instruction, 2));
-    }
-    let barred = reading.has(Hint::Speaker)
-        || reading.has(Hint::Fault)
-        || reading.at(Hint::Question, reading.head).is_some()
-        || reading.words() > 14
-        || (0..reading.tokens.len()).any(|at| is_past(reading.word(at)));
-    if barred {
-        return None;
-    }
-    let preposition = matches!(
-        reading.word(cue.to),
-        "in" | "auf"
-            | "en"
-            | "as"
-            | "als"
-            | "como"
-            | "comme"
-            | "with"
-            | "mit"
-            | "con"
-            | "avec"
-            | "without"
-            | "ohne"
-            | "sin"
-            | "sans"
-            | "by"
-            | "per"
-            | "por"
-            | "par"
-            | "im"
-            | "unter"
-            | "under"
-            | "vor"
-            | "before"
-            | "antes"
-            | "avant"
-            | "nach"
-            | "after"
-    );
-    let headed = cue.from > reading.head;
-    if preposition && headed && !finite(reading) {
-        return Some((Kind::Instruction, 2));
-    }
-    // German rules in the infinitive: "Vor dem Deploy immer die Tests laufen lassen".
-    let last = (0..reading.tokens.len()).rev().find(|at| reading.tokens.list()[*at].word).unwrap_or(0);
-    let infinitive = reading.word(last).ends_with("en")
-        || reading.word(last).ends_with("ern")
-        || reading.word(last).ends_with("eln");
-    let german = ["immer", "nie", "niemals", "stets", "grundsatzlich", "generell", "ab", "kunftig", "nur"]
-        .contains(&reading.word(cue.from));
-    (infinitive && german && headed && !finite(reading)).then_some((Kind::Instruction, 2))
-}
-
-/// German orders in the infinitive: the clause from `from` on ends with one, and has neither a subject nor a finite verb.
-fn is_infinitive_clause(reading: &Reading, from: usize) -> bool {
-    let end = (from..reading.end).find(|at| matches!(reading.word(*at), "," | ";" | ":")).unwrap_or(reading.end);
-    let Some(last) =
-        (from..end).rev().find(|at| reading.tokens.list()[*at].word && reading.at(Hint::Polite, *at).is_none())
-    else {
-        return false;
-    };
-    let word = reading.word(last);
-    let infinitive = word.len() > 4 && ["en", "ern", "eln"].iter().any(|ending| word.ends_with(ending));
-    let subject =
-        (from..end).any(|at| reading.at(Hint::Speaker, at).is_some() || reading.at(Hint::Finite, at).is_some());
-    infinitive
-        && last > from
-        && !subject
-        && (from..end).any(|at| is_german(reading.word(at)) || reading.at(Hint::Verb, last).is_some())
-}
-
-/// Small words that only German has.
-fn is_german(word: &str) -> bool {
-    matches!(
-        word,
-        "der"
-            | "den"
-            | "dem"
-            | "des"
-            | "die"
-            | "das"
-            | "ein"
-            | "eine"
-            | "einen"
-            | "einem"
-            | "einer"
-            | "und"
-            | "mit"
-            | "auf"
-            | "bei"
-            | "von"
-            | "zu"
-            | "zum"
-            | "zur"
-            | "vor"
-            | "nach"
-            | "unter"
-            | "uber"
-            | "fur"
-            | "im"
-            | "ins"
-            | "aus"
-            | "als"
-            | "statt"
-            | "nicht"
-            | "nur"
-            | "in"
-            | "an"
-            | "am"
-            | "ohne"
-            | "beim"
-            | "vom"
-    )
-}
-
 /// The speaker and his people.
-fn is_we(word: &str) -> bool {
+pub(super) fn is_we(word: &str) -> bool {
     matches!(word, "we" | "wir" | "nous" | "nosotros")
 }
 
-fn finite(reading: &Reading) -> bool {
-    reading.has(Hint::Finite)
-        || (0..reading.tokens.len()).any(|at| {
-            matches!(reading.word(at), "is" | "are" | "was" | "has" | "had" | "es" | "son" | "est" | "sont" | "esta")
-        })
-}
-
 /// Past tenses, as far as they show.
-fn is_past(word: &str) -> bool {
-    (word.len() > 3
-        && (word.ends_with("ed")
-            && !matches!(word, "need" | "feed" | "embed" | "speed" | "seed" | "proceed" | "exceed")))
-        || ["aron", "ieron", "imos", "aba", "aban", "ado"].iter().any(|ending| word.len() > 5 && word.ends_with(ending))
-        || matches!(
-            word,
-            "found"
-                | "knew"
-                | "had"
-                | "was"
-                | "were"
-                | "got"
-                | "did"
-                | "saw"
-                | "went"
-                | "came"
-                | "made"
-                | "took"
-                | "thought"
-                | "told"
-                | "said"
-                | "gave"
-                | "ran"
-                | "wrote"
-                | "broke"
-                | "been"
-                | "seen"
-                | "heard"
-                | "felt"
-                | "kept"
-                | "left"
-                | "lost"
-                | "met"
-                | "paid"
-                | "sent"
-                | "understood"
-                | "won"
-                | "worked"
-                | "hat"
-                | "hatte"
-                | "war"
-                | "waren"
-                | "wurde"
-                | "haben"
-                | "habe"
-                | "fue"
-                | "ha"
-                | "han"
-                | "era"
-                | "vi"
-                | "supe"
-                | "supimos"
-                | "pude"
-                | "tuve"
-                | "etait"
-                | "avait"
-                | "ai"
-                | "avons"
-        )
+pub(super) fn is_past(reading: &Reading, at: usize) -> bool {
+    let word = reading.word(at);
+    let english = word.len() > 4 && word.ends_with("ed") && !word.ends_with("eed");
+    let spanish =
+        word.len() > 5 && ["aron", "ieron", "imos", "aba", "aban", "ado"].iter().any(|ending| word.ends_with(ending));
+    english || spanish || reading.at(Hint::Past, at).is_some()
 }
 
-/// Words that make a set phrase of "always" or "never" at the head.
-fn is_phrase(word: &str) -> bool {
-    matches!(
-        word,
-        "mind"
-            | "again"
-            | "a"
-            | "happy"
-            | "glad"
-            | "nice"
-            | "good"
-            | "been"
-            | "seen"
-            | "wieder"
-            | "so"
-            | "noch"
-            | "gut"
-            | "dice"
-            | "falla"
-            | "pasa"
-            | "da"
-            | "llega"
-            | "sigue"
-            | "cae"
-            | "igual"
-            | "fails"
-            | "happens"
-            | "works"
-            | "returns"
-            | "breaks"
-            | "crashes"
-    )
-}
-
-/// Verbs and nouns behind "don't" and "no" that forbid nothing.
-fn is_idle(word: &str) -> bool {
-    matches!(
-        word,
-        "worry"
-            | "bother"
-            | "mind"
-            | "forget"
-            | "hesitate"
-            | "think"
-            | "get"
-            | "know"
-            | "see"
-            | "understand"
-            | "care"
-            | "you"
-            | "we"
-            | "i"
-            | "panic"
-            | "wait"
-            | "let"
-            | "idea"
-            | "problem"
-            | "problems"
-            | "luck"
-            | "wonder"
-            | "error"
-            | "errors"
-            | "need"
-            | "way"
-            | "rush"
-            | "hurry"
-            | "worries"
-            | "thanks"
-            | "result"
-            | "results"
-            | "change"
-            | "changes"
-            | "clue"
-            | "output"
-            | "response"
-            | "difference"
-            | "doubt"
-            | "one"
-            | "matter"
-            | "longer"
-            | "question"
-            | "questions"
-            | "reason"
-            | "big"
-            | "more"
-            | "success"
-            | "chance"
-            | "ahnung"
-            | "fehler"
-            | "sorge"
-            | "problema"
-            | "idee"
-            | "zeit"
-            | "lust"
-            | "eile"
-            | "puedes"
-            | "tienes"
-            | "sabes"
-            | "quieres"
-            | "eres"
-            | "entiendes"
-            | "ves"
-            | "vas"
-            | "has"
-            | "estas"
-            | "crees"
-            | "haces"
-            | "es"
-            | "te"
-            | "se"
-            | "me"
-            | "lo"
-            | "la"
-            | "hay"
-            | "pasa"
-            | "gracias"
-            | "preocupes"
-            | "importa"
-            | "prisa"
-            | "oublie"
-            | "oubliez"
-            | "inquiete"
-            | "probleme"
-            | "hesite"
-            | "so"
-            | "mehr"
-            | "funciona"
-            | "estoy"
-            | "tengo"
-            | "puedo"
-            | "entiendo"
-            | "veo"
-            | "creo"
-            | "olvides"
-            | "c"
-            | "est"
-    )
+/// What stands behind "don't", "no" or "never" and forbids nothing: "don't worry", "no idea", "never give up".
+pub(super) fn is_idle(reading: &Reading, at: usize) -> bool {
+    reading.at(Hint::Idle, at).is_some()
 }
 
 /// Spanish forbids in the subjunctive: "no toques", "no hagas".

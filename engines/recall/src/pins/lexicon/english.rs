@@ -6,7 +6,7 @@ use super::{Hint, Table};
 pub(super) const TABLE: Table = &[
     (
         Hint::Lead,
-        "by the way|btw|actually|on second thought|one last thing|oh|ah|ok|okay|and|also|so|well|hey|hi|one more thing|another thing|one thing|two things|before i forget|\
+        "by the way|btw|actually|on second thought|one last thing|oh|ah|ok|okay|and|also|so|hey|hi|one more thing|another thing|one thing|two things|before i forget|\
          important|note|please note|nb|fyi|plus|then|first|second|finally|in general|generally|again|and again|to be clear|\
          just so you know|for the record|listen|look|remember|reminder|ps|hello|good morning",
     ),
@@ -15,9 +15,10 @@ pub(super) const TABLE: Table = &[
         Hint::Always,
         "always|before every|before each|after every|after each|with every|with each|in every answer|in each answer|in every reply|\
          in each reply|in every report|in each report|in every response|in each response|in every message|in every summary|\
-         on every|at the end of every|at the end of each|at the start of every|at the start of each|every time|each time|every single time|each and every time|consistently|invariably|any time|anytime|whenever|\
+         on every|at the end of every|at the end of each|at the start of every|at the start of each|every time|each time|every single time|each and every time|consistently|invariably|\
          all the time",
     ),
+    (Hint::Each, "whenever|any time|anytime|every time|each time|every single time"),
     (Hint::Never, "never|never ever|not ever|at no time|at no point|ever again"),
     (
         Hint::Standing,
@@ -94,7 +95,7 @@ pub(super) const TABLE: Table = &[
          i hate|i really hate|i absolutely hate|i cant stand|i really cant stand|i cannot stand|i dislike|i detest|i loathe|\
          i despise|i cant bear|i am not a fan of|im not a fan of|i am no fan of|im no fan of|i am a fan of|im a fan of|\
          im a big fan of|i would rather have|id rather have|i would rather see|id rather see|i would rather get|id rather get|\
-         id rather read|i would rather read|i like my|i like to|i like it when|i love it when|i like when|i dont like it when|\
+         id rather read|i would rather read|i like my|i like it when|i love it when|i like when|i dont like it when|\
          i do not like it when|i favour|i favor|my preference is|my favourite|my favorite|i dont care for|i work better with|\
          i work best with|i learn best|i learn better|i think best|my preferred|i always like|i like answers|i like short|\
          i enjoy it when|i dont like|i do not like|it annoys me when|it bothers me when|i find it annoying when",
@@ -154,7 +155,7 @@ pub(super) const TABLE: Table = &[
         Hint::Task,
         "remind me to|remind me that|remind me about|remind me of|remind me|dont forget to|do not forget to|dont let me forget|\
          todo|to do|we still need to|we still have to|i still need to|i still have to|still to do|still open|we need to remember|\
-         note to self|for later|put on the list|add to the list|on our list|dont forget|do not forget|\
+         note to self|for later|put on the list|add to the list|on our list|dont forget about the|\
          later we need to|later we have to|we must not forget to|lets not forget to|we should not forget to|action item",
     ),
     (
@@ -247,5 +248,23 @@ pub(super) const TABLE: Table = &[
          transcript|stack trace|stacktrace|traceback|error|quote|following text|text below|paragraph|section|excerpt|snippet|\
          manual|policy document|contract|memo|announcement|post|thread|issue text|description|here is|here s|heres|this is what|\
          pasted|from the|replied|forwarded|report says|prompt|review|comment",
+    ),
+    (
+        Hint::Past,
+        "found|knew|had|was|were|got|did|saw|went|came|made|took|thought|told|said|gave|ran|wrote|broke|been|seen|heard|felt|kept|left|\
+         lost|met|paid|sent|understood|won|became|began|brought|built|bought|caught|fell|forgot|grew|held|led|meant|stood|spoke",
+    ),
+    (
+        Hint::Idle,
+        "worry|bother|mind|forget|hesitate|think|get me wrong|know|see|understand|care|you|we|i|panic|wait|let|idea|problem|problems|\
+         prob|luck|wonder|error|errors|need|way|rush|hurry|worries|thanks|thank|result|results|change|changes|clue|output|response|\
+         difference|doubt|one|matter|longer|question|questions|reason|big|more|success|chance|feel|give up|quit|sweat|stress|lose|\
+         miss|regrets|pressure|kidding|biggie|pain|be afraid|be shy|be scared|be sorry|be sad|be hard|be discouraged|be nervous|\
+         be upset|be worried|be silly|be surprised|be too|be so|be mad|be angry|get|say that|expect|really|want|have|like|so",
+    ),
+    (
+        Hint::Phrase,
+        "mind|again|a|happy|glad|nice|good|been|seen|fails|happens|works|returns|breaks|crashes|here|there|up|ready|welcome|fun|\
+         great|better|worth|give up|quit|easy|know|knew|say never|too|enough|the same|wanted|hurts|helps|takes|gets|has|is|does",
     ),
 ];

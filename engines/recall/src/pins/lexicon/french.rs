@@ -18,6 +18,7 @@ pub(super) const TABLE: Table = &[
         "toujours|avant chaque|apres chaque|avec chaque|a la fin de chaque|au debut de chaque|chaque fois|a chaque fois|a chaque fois que|chaque fois que|en toute occasion|systematiquement|en tout temps|\
          constamment|invariablement|en permanence",
     ),
+    (Hint::Each, "a chaque fois que|chaque fois que|toutes les fois que|des que"),
     (Hint::Never, "jamais|jamais plus|plus jamais|ne * jamais|n _ jamais"),
     (
         Hint::Standing,
@@ -176,4 +177,10 @@ pub(super) const TABLE: Table = &[
          citation|extrait|article|a ecrit|dit|l erreur|du manuel|lettre|description|le fil|paragraphe|ci dessous|voici le|voici la|\
          contrat|compte rendu",
     ),
+    (Hint::Past, "etait|avait|ai|avons|a|ont|fut|eut|avez"),
+    (
+        Hint::Idle,
+        "oublie|oubliez|inquiete|probleme|hesite|c|est|souci|idee|doute|crois|sais|t inquiete|vous inquietez|lache",
+    ),
+    (Hint::Phrase, "la|le meme|la meme|pareil|aussi|est|partant|bien|mieux|dit|plante|echoue|marche"),
 ];

@@ -17,6 +17,7 @@ pub(super) const TABLE: Table = &[
          am anfang jeder|stets|jedes mal|jedesmal|jederzeit|durchgehend|durchweg|ausnahmslos|konsequent|grundsatzlich|generell|prinzipiell|\
          in jedem fall|auf jeden fall|immer wenn|jeweils|allzeit",
     ),
+    (Hint::Each, "immer wenn|jedes mal wenn|immer , wenn|jedes mal , wenn|jedesmal wenn|wann immer|sobald"),
     (Hint::Never, "nie|niemals|nie wieder|nie mehr|zu keinem zeitpunkt|zu keiner zeit|nicht mehr"),
     (
         Hint::Standing,
@@ -207,4 +208,10 @@ pub(super) const TABLE: Table = &[
          der folgende text|zitat|auszug|artikel|schrieb|schreibt|sagte|sagt|steht|fehlermeldung|aus dem handbuch|brief|beschreibung|\
          der thread|abschnitt|absatz|hier der|hier die|hier ist|unten|vertrag|protokoll",
     ),
+    (Hint::Past, "hat|hatte|war|waren|wurde|haben|habe|ging|kam|sah|gab|lief|fand"),
+    (
+        Hint::Idle,
+        "ahnung|fehler|sorge|idee|zeit|lust|eile|so|mehr|problem|probleme|angst|panik|frage|fragen|wunder|unterschied",
+    ),
+    (Hint::Phrase, "wieder|so|noch|gut|gerne|gern|schon|willkommen|dasselbe|das gleiche|im leben"),
 ];

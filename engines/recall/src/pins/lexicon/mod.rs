@@ -18,6 +18,8 @@ pub(super) enum Hint {
     Polite,
     /// "always": for good when it is an order, else narration.
     Always,
+    /// Opens a clause that says when: "whenever".
+    Each,
     /// "never".
     Never,
     /// For good, whoever says it: "from now on".
@@ -84,6 +86,12 @@ pub(super) enum Hint {
     Question,
     /// A verb as orders have it.
     Verb,
+    /// A past tense.
+    Past,
+    /// Forbids nothing behind "don't" or "no": "worry", "idea".
+    Idle,
+    /// Makes a set phrase or a statement of "always" or "never" before it: "always welcome".
+    Phrase,
     /// A finite verb or pronoun that makes a German phrase a statement.
     Finite,
     /// What somebody else wrote, when it stands before a colon: "the mail from".

@@ -15,6 +15,7 @@ pub(super) const TABLE: Table = &[
         "siempre|antes de cada|despues de cada|tras cada|con cada|al final de cada|al principio de cada|cada vez|cada vez que|todas las veces|en todo momento|en todos los casos|siempre que|en cada ocasion|\
          sistematicamente|invariablemente|a toda hora",
     ),
+    (Hint::Each, "cada vez que|siempre que|todas las veces que"),
     (Hint::Never, "nunca|jamas|nunca mas|nunca jamas"),
     (
         Hint::Standing,
@@ -175,5 +176,15 @@ pub(super) const TABLE: Table = &[
         "correo de|mensaje de|la wiki|del readme|el ticket|en el ticket|el registro|los registros|la salida|el texto|siguiente texto|\
          cita|extracto|articulo|escribio|dice|dijo|el error|del manual|carta|descripcion|el hilo|parrafo|de abajo|este es el|\
          contrato|transcripcion",
+    ),
+    (Hint::Past, "fue|ha|han|era|vi|supe|supimos|pude|tuve|hemos|he|habia|hubo|paso|quise|logre"),
+    (
+        Hint::Idle,
+        "puedes|tienes|sabes|quieres|eres|entiendes|ves|vas|has|estas|crees|haces|es|te|se|me|lo|la|hay|pasa|gracias|preocupes|\
+         importa|prisa|funciona|estoy|tengo|puedo|entiendo|veo|creo|olvides|problema|idea|duda|tengas miedo|te rindas",
+    ),
+    (
+        Hint::Phrase,
+        "dice|falla|pasa|da|llega|sigue|cae|igual|lo mismo|hay|es|esta|bien|mejor|tarda|sale|ocurre|sera|seran",
     ),
 ];

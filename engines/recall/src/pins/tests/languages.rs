@@ -47,6 +47,7 @@ fn english_instructions() {
         "Never use tabs. Ever.",
         "By the way, from here on call the product Heron.",
         "You should always mention the sample size.",
+        "Ask me whenever you are not sure about a licence.",
         "Unless I say otherwise, write for beginners.",
         "Stick to British spelling at all times.",
         "It's important to me that you never make up references.",
@@ -117,6 +118,15 @@ fn english_sentences_that_are_no_pins() {
         "Thanks, that works.",
         "I always forget the flag for that.",
         "The last deploy took forever.",
+        "Let me know whenever you need a hand.",
+        "Don't be afraid to ask.",
+        "Don't ever give up!",
+        "No pressure at all.",
+        "Anytime, my friend!",
+        "Always here if there is trouble.",
+        "Whenever I see that error, I reboot.",
+        "They remind me of last summer.",
+        "We'll get there and never look back.",
     ]);
 }
 

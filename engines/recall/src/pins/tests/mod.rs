@@ -7,6 +7,21 @@ mod text;
 
 use super::*;
 
+/// The sentences of `text` that read like pins; none unless the person said it.
+///
+/// Bytes are those of `text`; the ranges are whole sentences, rise and do not overlap.
+fn detect(text: &str, role: Role) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    if role == Role::User {
+        judge::remarks(text, |remark| {
+            if let Remark::Pin(candidate) = remark {
+                found.push(candidate);
+            }
+        });
+    }
+    found
+}
+
 /// What is found in a text of the person: kinds and quoted sentences.
 fn found(text: &str) -> Vec<(Kind, &str)> {
     detect(text, Role::User).into_iter().map(|found| (found.kind, &text[found.start..found.end])).collect()
