@@ -18,7 +18,7 @@ from teacher import CLS, SEP, Teacher, tokenizer
 from write import DIMENSIONS, write
 
 BATCH = 512
-EPOCHS = 6
+EPOCHS = 5
 RATE = 2e-3  # of Adam, falling to zero
 TEMPERATURE = 0.05
 SPECIAL = re.compile(r"\[(unused\d+|PAD|UNK|CLS|SEP|MASK)\]")
