@@ -96,7 +96,7 @@ impl Item {
         match place(self.first) {
             Ok(first) => {
                 let follows = before.is_none_or(|before| first == 0 || heads[first - 1].id == before);
-                follows && (last - first + 1) as u64 == self.entries
+                follows && last.checked_sub(first).is_some_and(|more| more as u64 + 1 == self.entries)
             }
             // The oldest part is no longer projected.
             Err(at) => at == 0,

@@ -132,7 +132,7 @@ impl<'a> Show<'a> {
     /// The tail that this prompt has, after a batch where one is due.
     pub(crate) fn settle(&mut self) -> Result<Tail> {
         let heads = self.history.heads();
-        let tail = self.state.tail(heads);
+        let (tail, moved) = self.state.tail(heads);
         let floor = self.floor();
         if self.is_whole(tail) {
             if tokens(heads) <= self.shares.budget {
@@ -148,7 +148,7 @@ impl<'a> Show<'a> {
         let passages = if passages <= self.shares.budget / MOST_FROZEN { passages } else { 0 };
         let over =
             cost > self.shares.most_tail(pinned, log) || used + passages > self.shares.budget || log > self.log_limit();
-        if over || self.has_room(tail, floor, cost) {
+        if over || moved || self.has_room(tail, floor, cost) {
             return self.batch(floor);
         }
         if self.state.repin {
@@ -203,7 +203,7 @@ impl<'a> Show<'a> {
     fn has_room(&self, tail: Tail, floor: usize, cost: u64) -> bool {
         let heads = self.history.heads();
         let (pinned, log) = self.before(tail);
-        let stubbed = self.state.stubs.range(self.state.pressed + 1..).next().is_some();
+        let stubbed = self.state.stubs.range(self.state.pressed.saturating_add(1)..).next().is_some();
         if tail.from <= floor && !stubbed {
             return false;
         }
@@ -212,6 +212,9 @@ impl<'a> Show<'a> {
             return true;
         }
         let low = self.shares.low_tail(pinned, log);
+        if cost == 0 {
+            return true;
+        }
         if cost >= self.shares.least_tail.max(low / 2) {
             return false;
         }

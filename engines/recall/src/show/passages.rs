@@ -107,11 +107,9 @@ impl Show<'_> {
     }
 }
 
-/// What names a turn: the id of its prompt's entry, or where nothing is stored, a hash of its text.
+/// What names a turn: its prompt. An id alone does not, since one that was taken back is given again.
 pub(super) fn turn(prompt: &Prompt) -> u64 {
-    prompt.entry_id().unwrap_or_else(|| {
-        let mut hasher = DefaultHasher::new();
-        prompt.text().hash(&mut hasher);
-        hasher.finish()
-    })
+    let mut hasher = DefaultHasher::new();
+    (prompt.entry_id(), prompt.text()).hash(&mut hasher);
+    hasher.finish()
 }

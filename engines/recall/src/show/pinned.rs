@@ -5,7 +5,7 @@
 
 use super::Show;
 use super::count::Counter;
-use super::quote::{QUOTED, day, one_line};
+use super::quote::{QUOTED, one_line};
 use super::state::Block;
 use crate::pins::{Kind, Pin};
 use engine_abi::Result;
@@ -14,8 +14,7 @@ use engine_abi::Result;
 const LETTERS: usize = 400;
 
 /// What the block begins with.
-const HEAD: &str = "[recall pins · what the person asked to be kept in mind, quoted from earlier turns; the newest word on a \
-                    matter counts; recall_pin adds and removes by id]";
+const HEAD: &str = "[recall pins · what the person asked to be kept in mind, quoted; the newest counts]";
 
 impl Show<'_> {
     /// Writes the block anew; gives its tokens.
@@ -51,13 +50,6 @@ impl Show<'_> {
 
 /// A pin as it is shown.
 fn line(pin: &Pin) -> String {
-    let kind = match pin.kind {
-        Kind::Instruction => "instruction",
-        Kind::Preference => "preference",
-        Kind::Constraint => "constraint",
-        Kind::Task => "open task",
-    };
-    let day = day(pin.time_ms);
-    let when = if day.is_empty() { day } else { format!(", {day}") };
-    format!("{QUOTED}id {} ({kind}, entry {}{when}): {}", pin.id, pin.ordinal + 1, one_line(&pin.text, LETTERS))
+    let open = if pin.kind == Kind::Task { ", open task" } else { "" };
+    format!("{QUOTED}id {}, entry {}{open}: {}", pin.id, pin.ordinal + 1, one_line(&pin.text, LETTERS))
 }

@@ -46,7 +46,7 @@ impl Show<'_> {
     fn compact(&mut self, request: &CompactRequest) -> Result<Compaction> {
         let heads = self.history.heads();
         let was = self.state.clone();
-        let tail = self.state.tail(heads);
+        let (tail, _) = self.state.tail(heads);
         let before = self.shown(tail);
         if !request.force() && before <= self.shares.budget {
             return Ok(Compaction::nothing(BELOW_THRESHOLD));

@@ -39,19 +39,11 @@ fn is_line_separator(letter: char) -> bool {
 
 /// A time to the minute, in UTC; empty for none.
 pub(crate) fn minute(time_ms: i64) -> String {
-    formatted(time_ms, "%Y-%m-%d %H:%M")
-}
-
-/// A time to the day, in UTC; empty for none.
-pub(crate) fn day(time_ms: i64) -> String {
-    formatted(time_ms, "%Y-%m-%d")
-}
-
-fn formatted(time_ms: i64, format: &str) -> String {
     if time_ms <= 0 {
         return String::new();
     }
-    jiff::Timestamp::from_millisecond(time_ms).map_or_else(|_| String::new(), |time| time.strftime(format).to_string())
+    let time = jiff::Timestamp::from_millisecond(time_ms);
+    time.map_or_else(|_| String::new(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
 #[cfg(test)]

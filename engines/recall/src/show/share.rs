@@ -23,6 +23,8 @@ const LOOPS: f64 = 1.0;
 const TELLING_TURNS: usize = 32;
 /// Budgets up to here have no log.
 const NO_LOG: u64 = 8_192;
+/// Below this budget pins get a smaller share, down to none: passages tell more there.
+const ALL_PINS: u64 = 4_096;
 /// How full the tail is after a batch, as a share of what it may grow to.
 const LOW_WATER: f64 = 0.6;
 /// Where the tail may not grow beyond its least, it grows by this share of the budget before a batch.
@@ -60,7 +62,7 @@ impl Shares {
             retrieved: part(budget, retrieved).min(MOST_RETRIEVED),
             least_tail: part(budget, config.tail_share).max(1),
             log: part(budget.saturating_sub(NO_LOG), config.log_share),
-            pinned: part(budget, config.pinned_share),
+            pinned: part(budget, config.pinned_share) * budget.min(ALL_PINS) / ALL_PINS,
         }
     }
 

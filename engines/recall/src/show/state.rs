@@ -52,7 +52,7 @@ pub(crate) struct Block {
 /// The passages that one turn is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Passages {
-    /// Entry id of the turn's prompt; for an unstored turn, a hash of its text.
+    /// Names the turn, by its prompt.
     pub turn: u64,
     /// The block; `None` when nothing was worth showing.
     pub text: Option<String>,
@@ -116,13 +116,15 @@ impl State {
     }
 
     /// Holds what is remembered against the history of this call, and drops what no longer is so: the history was edited, a
-    /// branch was left, or its oldest part is no longer projected.
-    pub(crate) fn tail(&mut self, heads: &[Head]) -> Tail {
+    /// branch was left, or its oldest part is no longer projected. True when the tail no longer begins where it did.
+    pub(crate) fn tail(&mut self, heads: &[Head]) -> (Tail, bool) {
         let place = |id: u64| heads.binary_search_by_key(&id, |head| head.id);
         let mut from = heads.partition_point(|head| head.id < self.from);
         let exact = self.from == 0 || heads.get(from).is_none_or(|head| head.id == self.from);
         let mut lead = place(self.lead).ok().filter(|lead| self.lead != 0 && *lead < from);
-        if !exact || (self.lead != 0 && lead.is_none()) || heads.get(from).is_some_and(|head| head.role == role::TOOL) {
+        let moved =
+            !exact || (self.lead != 0 && lead.is_none()) || heads.get(from).is_some_and(|head| head.role == role::TOOL);
+        if moved {
             from = next_turn(heads, from);
             lead = None;
             self.from = id_at(heads, from);
@@ -138,7 +140,7 @@ impl State {
         });
         let valid = valid.count();
         self.log.truncate(valid);
-        Tail { from, lead }
+        (Tail { from, lead }, moved)
     }
 
     /// Tokens of the tail.
@@ -193,7 +195,7 @@ impl Stub {
     /// True when the entries from place `at` on are those that it was made for.
     fn stands_for(&self, heads: &[Head], at: usize) -> bool {
         let entries = self.entries as usize;
-        let Some(last) = heads.get(at + entries - 1) else { return false };
+        let Some(last) = entries.checked_sub(1).and_then(|more| heads.get(at + more)) else { return false };
         let calls = self.messages.iter().any(|said| !said.calls.is_empty());
         let next_is_result = heads.get(at + entries).is_some_and(|next| next.role == role::TOOL);
         last.id == self.last && heads[at].has(entry_flags::TOOL_CALLS) == calls && !next_is_result
@@ -207,5 +209,5 @@ pub(crate) fn next_turn(heads: &[Head], at: usize) -> usize {
 
 /// Id of the entry at a place; behind the last entry, an id above it and below whatever comes.
 pub(crate) fn id_at(heads: &[Head], at: usize) -> u64 {
-    heads.get(at).map_or_else(|| heads.last().map_or(0, |last| last.id + 1), |head| head.id)
+    heads.get(at).map_or_else(|| heads.last().map_or(0, |last| last.id.saturating_add(1)), |head| head.id)
 }
