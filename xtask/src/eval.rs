@@ -43,3 +43,15 @@ fn values<'a>(args: &'a [String], flag: &str) -> Vec<&'a str> {
     }
     values
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_of_a_flag_are_found_however_they_are_written() {
+        let args = ["--engine", "a", "--engines", "b", "--json", "--engine=c", "--engine"].map(str::to_owned);
+        assert_eq!(values(&args, "--engine"), ["a", "c"]);
+        assert!(values(&args, "--library").is_empty());
+    }
+}
