@@ -121,6 +121,14 @@ impl Session {
     /// ephemeral turn. They are not stored. Costs what is new.
     pub(crate) fn reconcile(&mut self, context: &Context, history: History<'_>) -> Result<()> {
         let heads = history.heads();
+        let is_other = |row: &Head| {
+            let at = heads.binary_search_by_key(&row.id, |head| head.id);
+            at.is_ok_and(|at| heads[at] != *row)
+        };
+        if self.rows[self.kept..].iter().any(is_other) {
+            // The id of an entry that was taken back before it was handed over is given again.
+            self.drop_loose(context)?;
+        }
         let is_known = |head: &Head| self.ordinal(head.id).is_some() || head.has(entry_flags::SUMMARY);
         let new = heads.len() - heads.iter().rev().take_while(|head| !is_known(head)).count();
         if !self.is_checked {

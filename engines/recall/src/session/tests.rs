@@ -302,6 +302,20 @@ fn of_a_turn_that_is_not_stored_nothing_is_kept_and_its_history_can_be_searched(
 }
 
 #[test]
+fn an_entry_that_was_only_seen_may_become_another() {
+    let world = World::default();
+    let engine = engine(&world);
+    let talk = talk(&engine);
+    talk.commit("a", &turn(10, 1)).unwrap();
+    let seen = [turn(10, 1), turn(20, 0)].concat();
+    talk.assemble(&seen, None, Some(1_000)).unwrap();
+    let now = [turn(10, 1), turn(20, 3)].concat();
+    talk.assemble(&now, None, Some(1_000)).unwrap();
+    let read = tool(&talk, "recall_expand", r#"{"numbers": "1-8"}"#);
+    assert!(read.contains("#5") && read.contains("The boat lies") && !read.contains("Never book"), "{read}");
+}
+
+#[test]
 fn a_text_that_the_host_made_shorter_is_not_what_is_kept() {
     let world = World::default();
     let engine = engine(&world);
