@@ -1,8 +1,8 @@
 //! The agent's other sessions, read for the tools where the operator grants it.
 //!
-//! They are read through the cursor when a tool asks for them, as far as time and memory allow, and kept in memory alone; each
-//! further look reads only what is new. What the host does not list any more is dropped at the next look, and when this instance is
-//! told that a session ended.
+//! They are read through the cursor when a tool asks for them, as far as time and memory allow, and kept in memory alone;
+//! each further look reads only what is new. What the host does not list any more is dropped at the next look, and when this
+//! instance is told that a session ended.
 
 use super::{Session, stored};
 use engine_abi::*;

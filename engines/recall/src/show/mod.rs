@@ -14,12 +14,12 @@
 //! |---|---|
 //! | [`share`] | how a budget is divided |
 //! | [`state`] | what is remembered from prompt to prompt, and held against the history |
-//! | [`fold`] | where the tail begins |
+//! | [`mod@fold`] | where the tail begins |
 //! | [`stub`] | entries that are shown shorter |
 //! | [`log`], [`gist`] | the compacted log and its lines |
 //! | [`pinned`] | the block of pins |
 //! | [`press`] | a compaction that was asked for |
-//! | [`write`] | lines of the log that a model writes in the background |
+//! | [`mod@write`] | lines of the log that a model writes in the background |
 //! | [`passages`] | what is retrieved for a turn |
 //! | [`quote`], [`count`] | frames around what is quoted; what texts cost |
 

@@ -1,8 +1,8 @@
 //! The tools of the model: search, expand, pin.
 //!
-//! Messages are named by their numbers, which count from 1 in the order of arrival and never change. What a tool quotes is marked
-//! line by line ([`quote`]), and every answer is bounded and says how to get the rest. A call that cannot be answered says what to
-//! do instead; the arguments are read as kindly as can be ([`args`]).
+//! Messages are named by their numbers, which count from 1 in the order of arrival and never change. What a tool quotes is
+//! marked line by line ([`quote`]), and every answer is bounded and says how to get the rest. A call that cannot be answered
+//! says what to do instead; the arguments are read as kindly as can be ([`args`]).
 
 mod args;
 mod elsewhere;
