@@ -35,6 +35,11 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
         Some(Kept { value, stored, touched: false })
     }
 
+    /// Changes the value where `change` says that it did.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut T) -> bool) {
+        self.touched |= change(&mut self.value);
+    }
+
     /// The store has a value.
     pub(crate) fn is_stored(&self) -> bool {
         !self.stored.is_empty()
@@ -90,6 +95,13 @@ mod tests {
         let stored = kept.changed().unwrap().unwrap().to_vec();
         kept[0] = 7;
         assert_eq!(kept.changed().unwrap(), None, "written, but the same");
+        kept.change(|value| {
+            value[0] = 7;
+            false
+        });
+        assert!(!kept.touched);
+        kept.change(|_| true);
+        assert!(kept.touched);
         let read: Kept<Vec<u32>> = Kept::read(Some(stored.clone())).unwrap();
         assert_eq!(*read, [7]);
         assert!(Kept::<Vec<u32>>::read(Some(stored[1..].to_vec())).is_none());

@@ -200,7 +200,7 @@ impl Session {
     fn learn(&mut self, at: usize, entry: &Entry) {
         let head = entry.head();
         if let (Some(role), Ok(ordinal)) = (Role::from_code(head.role), Ordinal::try_from(at)) {
-            self.pins.learn(ordinal, head.id, head.time_ms, role, entry.text());
+            self.pins.change(|pins| pins.learn(ordinal, head.id, head.time_ms, role, entry.text()));
         }
     }
 
