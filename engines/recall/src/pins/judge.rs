@@ -19,8 +19,8 @@ use reading::Reading;
 pub(super) enum Remark {
     /// It reads like a pin.
     Pin(Candidate),
-    /// It takes something back.
-    TakenBack { start: usize, end: usize },
+    /// It takes something back; where there is nothing, it is the pin `instead`: "stop using emojis".
+    TakenBack { start: usize, end: usize, instead: Option<Candidate> },
     /// It says that something is done.
     Done { start: usize, end: usize },
     /// It refers to what was said before.
@@ -32,7 +32,8 @@ pub(super) enum Remark {
 pub(super) enum Verdict {
     Nothing,
     Pin(Kind, u8),
-    TakenBack,
+    /// It takes something back; or, if true and there is nothing to take back, it is a rule itself.
+    TakenBack(bool),
     Done,
     Recalled,
     /// It announces rules.
@@ -48,7 +49,10 @@ pub(super) fn remarks(text: &str, mut each: impl FnMut(Remark)) {
         match judge(sentence, &text[start..end]) {
             Verdict::Nothing => {}
             Verdict::Pin(kind, strength) => each(Remark::Pin(Candidate { kind, start, end, strength })),
-            Verdict::TakenBack => each(Remark::TakenBack { start, end }),
+            Verdict::TakenBack(quits) => {
+                let instead = quits.then_some(Candidate { kind: Kind::Instruction, start, end, strength: 2 });
+                each(Remark::TakenBack { start, end, instead });
+            }
             Verdict::Done => each(Remark::Done { start, end }),
             Verdict::Recalled => each(Remark::Recalled { start, end }),
             Verdict::Rules => return Next::Rules,
@@ -76,7 +80,7 @@ fn judge(sentence: &Sentence, text: &str) -> Verdict {
         return if reading.question { Verdict::Nothing } else { Verdict::Pin(grounds::kind(&reading), 2) };
     }
     if grounds::takes_back(&reading) {
-        return Verdict::TakenBack;
+        return Verdict::TakenBack(grounds::quits(&reading));
     }
     if let Some((kind, strength)) = grounds::pin(&reading) {
         return Verdict::Pin(kind, strength);

@@ -109,7 +109,11 @@ impl Pins {
                     let said = &text[candidate.start..candidate.end];
                     self.take(candidate, said, (ordinal, entry_id, time_ms))
                 }
-                Remark::TakenBack { start, end } => self.take_back(&Subject::of(&text[start..end])),
+                Remark::TakenBack { start, end, instead } => {
+                    let said = &text[start..end];
+                    self.take_back(&Subject::of(said))
+                        || instead.is_some_and(|candidate| self.take(candidate, said, (ordinal, entry_id, time_ms)))
+                }
                 Remark::Done { start, end } => self.close(&Subject::of(&text[start..end])),
                 Remark::Recalled { start, end } => self.confirm(&Subject::of(&text[start..end])),
             };
@@ -251,7 +255,7 @@ impl Pins {
         let best = self.pins.iter().filter(|pin| !pin.explicit).map(|pin| pin.subject.shared(about)).max().unwrap_or(0);
         let meant = |pin: &Pin| {
             let shared = pin.subject.shared(about);
-            let enough = shared >= 2 || (shared == 1 && about.len() == 1);
+            let enough = shared >= 2 || (shared == 1 && (about.len() == 1 || pin.subject.len() == 1));
             !pin.explicit
                 && shared == best
                 && enough
@@ -266,7 +270,9 @@ impl Pins {
     fn close(&mut self, about: &Subject) -> bool {
         let before = self.pins.len();
         self.pins.retain(|pin| {
-            pin.explicit || pin.kind != Kind::Task || pin.subject.shared(about) * 3 < pin.subject.len() * 2
+            let shared = pin.subject.shared(about);
+            let meant = shared >= 2.min(pin.subject.len()) && shared * 2 >= pin.subject.len();
+            pin.explicit || pin.kind != Kind::Task || !meant
         });
         self.pins.len() != before
     }

@@ -9,19 +9,20 @@ use std::sync::LazyLock;
 static EMPTY: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     "\
     a ab aber about actually adelante ahora ai al alle alles allez alors also always am an and any anymore applies \
-    apply are arrete as at au auch auf aufhoren aus aux avec be bei besoin bis bitte brauchst but by can ce cela \
-    ces como con could cuando danke dans daran das dass de deja dejar del dem den der des desde desormais dich die \
-    dije dijo dir dit do doch dont dorenavant du eigentlich ein eine einem einen einer el ella en encore er erinner \
-    erinnere es eso est esta este esto et ever every exception existe falta favor for forget from fur gesagt going \
-    gracias habe hace had has have hay heute hor i ich id if ignore ihr il ils im immer in instead is ist it its ja \
-    jamais jamas je jetzt just keine keinen la las later le les lieber lo longer los ma maintenant make man manana \
-    mas may me mehr mejor merci mes mi mich mir mit mon morgen musst must my nach ne need never nicht nie niemals \
-    no noch not now nunca o oder of olvida olvide on only or otra ou oublie our para pas pero please plus plutot \
-    por pour que qui quiero rappelle rather recuerdame regel regla remember remind rule said se sein ser should si \
-    sie siempre sin so sobre sofort soll sollst spater still stop su sur te thanks that the their them there these \
-    they thing things this tienes time to toda todavia today todo todos tomorrow toujours tous tu tun uber un una \
-    und une uns unser up us ve vergessen vergiss vom von vor vous was we wenn what when whenever wie will wir with \
-    would y ya you your zu zum zur"
+    apply are arrete as at au auch auf aufhoren aus aux avec be bei benutze benutzen besoin bis bitte brauchst but \
+    by can ce cela ces como con could cuando danke dans daran das dass de deja dejar del dem den der des desde \
+    desormais dich die dije dijo dir dit do doch dont dorenavant du eigentlich ein eine einem einen einer el ella \
+    en encore er erinner erinnere es eso est esta este esto et ever every exception existe falta favor for forget \
+    from fur gesagt going gracias habe hace had has have hay heute hor i ich id if ignore ihr il ils im immer in \
+    instead is ist it its ja jamais jamas je jetzt just keine keinen la las later le les lieber lo longer los ma \
+    maintenant make man manana mas may me mehr mejor merci mes mi mich mir mit mon morgen musst must my nach ne \
+    need never nicht nie niemals no noch not now nunca nutze nutzen o oder of olvida olvide on only or otra ou \
+    oublie our para pas pero please plus plutot por pour que qui quiero rappelle rather recuerdame regel regla \
+    remember remind rule said se sein ser should si sie siempre sin so sobre sofort soll sollst spater still stop \
+    su sur te thanks that the their them there these they thing things this tienes time to toda todavia today todo \
+    todos tomorrow toujours tous tu tun uber un una und une uns unser up us usa usar use used uses using utilise \
+    utiliser ve vergessen vergiss verwende verwenden vom von vor vous was we wenn what when whenever wie will wir \
+    with would y ya you your zu zum zur"
         .split(' ')
         .collect()
 });
@@ -161,11 +162,11 @@ pub(super) fn single(text: &str) -> Option<Single> {
 fn is_number(word: &str) -> bool {
     const WORDS: &str = "two three four five six seven eight nine ten twelve zwei drei vier funf sechs sieben acht neun zehn zwolf dos \
                          tres cuatro cinco seis siete ocho nueve diez deux trois quatre cinq huit neuf dix";
-    word.bytes().any(|byte| byte.is_ascii_digit()) || one_of(word, WORDS)
+    word.starts_with(|c: char| c.is_ascii_digit()) || one_of(word, WORDS)
 }
 
 /// Whether a word is one of those in `list`, which spaces separate.
-fn one_of(word: &str, list: &str) -> bool {
+pub(super) fn one_of(word: &str, list: &str) -> bool {
     !word.is_empty() && list.split(' ').any(|one| one == word)
 }
 

@@ -30,7 +30,14 @@ pub(super) fn here(reading: &Reading) -> Option<(Kind, u8)> {
 /// "I prefer …", "call me …".
 pub(super) fn taste(reading: &Reading) -> Option<(Kind, u8)> {
     let head = reading.head;
-    if reading.at(Hint::Me, head).is_some() {
+    if let Some(to) = reading.at(Hint::Me, head) {
+        let other = matches!(
+            reading.word(to),
+            "in" | "on" | "not" | "wrong" | "missing" | "when" | "back" | "if" | "later" | "after"
+        );
+        if other {
+            return None;
+        }
         return Some((Kind::Preference, 2));
     }
     let to = reading.at(Hint::Prefer, head)?;
@@ -47,7 +54,16 @@ pub(super) fn bound(reading: &Reading) -> Option<(Kind, u8)> {
     {
         return None;
     }
-    if reading.has(Hint::Bound) {
+    let does = reading.at(Hint::Verb, reading.head).is_some()
+        && !matches!(reading.word(reading.head), "treat" | "behandle" | "behandeln" | "trata" | "considere" | "keep");
+    if let Some(bound) = reading.find(Hint::Bound).filter(|bound| !does || bound.from <= reading.head + 2) {
+        // A budget is one when it has a number.
+        let sum =
+            (bound.from..bound.to).any(|at| matches!(reading.word(at), "budget" | "limit" | "presupuesto" | "limite"));
+        let number = (bound.to..reading.end).any(|at| reading.word(at).bytes().any(|byte| byte.is_ascii_digit()));
+        if sum && !number {
+            return None;
+        }
         return Some((Kind::Constraint, 2));
     }
     let all = reading.at(Hint::All, reading.head)?;
@@ -69,36 +85,43 @@ pub(super) fn bound(reading: &Reading) -> Option<(Kind, u8)> {
     let without = ["without", "ohne", "sin", "sans"]
         .iter()
         .any(|word| (all..reading.tokens.len()).any(|at| reading.word(at) == *word));
-    let must = reading.all().iter().any(|one| {
-        one.hint == Hint::Must
-            && (nobody && without
-                || matches!(
-                    reading.word(one.from),
-                    "must"
-                        | "has"
-                        | "have"
-                        | "needs"
-                        | "muss"
-                        | "mussen"
-                        | "braucht"
-                        | "brauchen"
-                        | "debe"
-                        | "deben"
-                        | "tiene"
-                        | "tienen"
-                        | "necesita"
-                        | "necesitan"
-                        | "doit"
-                        | "doivent"
-                )
-                || (reading.word(one.from) == "should" && one.to - one.from > 1))
-    });
+    let work = (reading.head..reading.end.min(all + 3)).any(|at| reading.at(Hint::Work, at).is_some());
+    let must = (nobody && without || work)
+        && reading.all().iter().any(|one| {
+            one.hint == Hint::Must
+                && (nobody && without
+                    || matches!(
+                        reading.word(one.from),
+                        "must"
+                            | "has"
+                            | "have"
+                            | "needs"
+                            | "muss"
+                            | "mussen"
+                            | "braucht"
+                            | "brauchen"
+                            | "debe"
+                            | "deben"
+                            | "tiene"
+                            | "tienen"
+                            | "necesita"
+                            | "necesitan"
+                            | "doit"
+                            | "doivent"
+                    )
+                    || (reading.word(one.from) == "should" && one.to - one.from > 1))
+        });
     must.then_some((Kind::Constraint, 2))
 }
 
 /// "Commits always in English", "bei Preisen immer in Euro": no verb at all.
 pub(super) fn elliptic(reading: &Reading) -> Option<(Kind, u8)> {
     let cue = reading.all().iter().find(|one| matches!(one.hint, Hint::Always | Hint::Never | Hint::Standing))?;
+    let closes = cue.to == reading.end && cue.from > 0 && reading.word(cue.from - 1) == ",";
+    let told = reading.has(Hint::Fault) || reading.has(Hint::Speaker) || (0..cue.from).any(|at| is_past(reading, at));
+    if closes && !told && cue.hint != Hint::Never {
+        return Some((Kind::Instruction, 2));
+    }
     let norm = is_we(reading.word(reading.head)) && reading.has(Hint::Standing) && !reading.has(Hint::Fault);
     if norm && !is_past(reading, reading.head + 1) {
         return Some((Kind::Instruction, 2));

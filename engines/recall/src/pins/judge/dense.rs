@@ -306,7 +306,7 @@ pub(super) fn judge(sentence: &Sentence) -> Verdict {
         return if asks { Verdict::Nothing } else { Verdict::Pin(Kind::Instruction, 2) };
     }
     if has(REVOKES) && !asks {
-        return Verdict::TakenBack;
+        return Verdict::TakenBack(false);
     }
     let head = text.trim_start_matches(|c: char| !c.is_alphanumeric());
     let narrates = SUBJECTS.iter().any(|subject| head.starts_with(subject));

@@ -5,6 +5,7 @@ use super::conditions::{bound, elliptic, here, is_infinitive_clause, no_such_thi
 use super::reading::Reading;
 use crate::pins::Kind;
 use crate::pins::lexicon::Hint;
+use crate::pins::subject;
 
 /// A line that announces what follows.
 pub(super) fn announcement(reading: &Reading) -> Verdict {
@@ -68,7 +69,10 @@ pub(super) fn pin(reading: &Reading) -> Option<(Kind, u8)> {
         .or_else(|| head_cue(reading))
         .or_else(|| habit(reading))
         .or_else(|| imperative(reading))
+        .or_else(|| manner(reading))
         .or_else(|| dont(reading))
+        .or_else(|| case(reading))
+        .or_else(|| kept_in_mind(reading))
         .or_else(|| here(reading))
         .or_else(|| taste(reading))
         .or_else(|| bound(reading))
@@ -122,6 +126,14 @@ fn task(reading: &Reading) -> Option<(Kind, u8)> {
     if reading.has(Hint::Standing) || reading.has(Hint::Always) {
         return INSTRUCTION;
     }
+    let word =
+        reading.word(task.from) == "todo" && reading.word(task.to) != ":" && reading.at(Hint::Verb, task.to).is_none();
+    if word
+        || (task.from..reading.end)
+            .any(|at| matches!(reading.word(at), "why" | "warum" | "pourquoi" | "herausfinden" | "averiguar"))
+    {
+        return None;
+    }
     (reading.words() > task.to - task.from).then_some((Kind::Task, 2))
 }
 
@@ -137,16 +149,36 @@ fn rule(reading: &Reading) -> Option<(Kind, u8)> {
 /// "I want you to … every time", "I don't want you to …".
 fn wish(reading: &Reading) -> Option<(Kind, u8)> {
     if let Some(unwanted) = reading.find(Hint::Unwanted)
+        && !is_of_a_thing(reading, unwanted.to)
         && (unwanted.from <= reading.head + 2 || reading.at(Hint::Standing, reading.head).is_some())
         && (!reading.has(Hint::Once) || lasting(reading))
     {
         return INSTRUCTION;
     }
     let want = reading.find(Hint::Want)?;
+    if is_of_a_thing(reading, want.to) && reading.at(Hint::Standing, reading.head).is_none() {
+        return None;
+    }
     let leads = want.from <= reading.head + 1
         || [Hint::Standing, Hint::Always, Hint::Here].iter().any(|hint| reading.at(*hint, reading.head).is_some());
     let insists = reading.at(Hint::Standing, want.from).is_some();
     (leads && (lasting(reading) || insists)).then_some((Kind::Instruction, 3))
+}
+
+/// What is wished is something of a thing and not of the listener: "make sure the page always loads".
+fn is_of_a_thing(reading: &Reading, at: usize) -> bool {
+    let mut at = at;
+    while matches!(reading.word(at), "," | "that" | "dass" | "que") {
+        at += 1;
+    }
+    let listener = matches!(
+        reading.word(at),
+        "you" | "du" | "sie" | "ihr" | "tu" | "vous" | "we" | "wir" | "me" | "te" | "mi" | "my"
+    );
+    // "I want the numbers included" is about what the listener gives.
+    let given = matches!(reading.word(at.saturating_sub(1)), "want" | "need")
+        || matches!(reading.word(at - 1), "the" | "a" | "an" | "my");
+    !listener && !given && reading.at(Hint::Subject, at).is_some()
 }
 
 /// "Under no circumstances …", "you are not allowed to …".
@@ -223,7 +255,77 @@ fn imperative(reading: &Reading) -> Option<(Kind, u8)> {
         return (verb && !reading.has(Hint::Once)).then_some((Kind::Constraint, 2));
     }
     reading.at(Hint::Verb, head)?;
-    cue_of_order(reading).then_some((Kind::Instruction, 3))
+    let prefers = matches!(reading.word(head), "prefer" | "favour" | "favor" | "bevorzuge" | "privilegie");
+    let norm = reading.has(Hint::Here) || prefers;
+    let once = reading.has(Hint::Once) || reading.has(Hint::Fault);
+    (cue_of_order(reading) || (norm && !once)).then_some((Kind::Instruction, 3))
+}
+
+/// "Keep your answers short", "no emojis", "I want honest feedback", "reply in Dutch": how the assistant is to be.
+fn manner(reading: &Reading) -> Option<(Kind, u8)> {
+    let head = reading.head;
+    let wanted = is_we_or_i(reading.word(head))
+        && matches!(reading.word(head + 1), "want" | "need" | "expect" | "will" | "mochte" | "veux")
+        || matches!(reading.word(head), "quiero");
+    let ordered = wanted
+        || [Hint::Verb, Hint::Dont, Hint::No, Hint::Only, Hint::Manner]
+            .iter()
+            .any(|hint| reading.at(*hint, head).is_some());
+    let language = reading.language && reading.words() <= 12;
+    let barred = reading.has(Hint::Once) || reading.has(Hint::Fault) || finite_head(reading);
+    (ordered && !barred && (reading.has(Hint::Manner) || language)).then_some((Kind::Instruction, 2))
+}
+
+/// The head is followed by a verb that makes it a statement: "emojis are broken".
+fn finite_head(reading: &Reading) -> bool {
+    (reading.head..reading.end.min(reading.head + 4)).any(|at| {
+        matches!(reading.word(at), "is" | "are" | "was" | "were" | "ist" | "sind" | "es" | "son" | "sont")
+            || is_past(reading, at)
+    })
+}
+
+/// "When you write SQL, use capitals", "before committing, run the tests".
+fn case(reading: &Reading) -> Option<(Kind, u8)> {
+    let from = if reading.conditional { reading.opening } else { reading.head };
+    let to = reading.at(Hint::Case, from)?;
+    if matches!(
+        reading.word(to),
+        "are" | "re" | "have" | "get" | "ve" | "can" | "start" | "fertig" | "acabes" | "termines"
+    ) {
+        return None;
+    }
+    let comma = (to..reading.end).find(|at| reading.word(*at) == ",")?;
+    let main = reading.skip(comma + 1);
+    let ordered =
+        [Hint::Verb, Hint::Dont, Hint::Never, Hint::Always].iter().any(|hint| reading.at(*hint, main).is_some());
+    let barred = reading.all().iter().any(|one| matches!(one.hint, Hint::Fault | Hint::Once) && one.from > comma);
+    (ordered && !barred).then_some((Kind::Instruction, 2))
+}
+
+/// "Remember that I am left-handed."
+fn kept_in_mind(reading: &Reading) -> Option<(Kind, u8)> {
+    let want = reading.find(Hint::Want).filter(|want| want.from == reading.head)?;
+    let keeps = matches!(
+        reading.word(want.from),
+        "remember" | "merk" | "merke" | "recuerda" | "recuerde" | "souviens" | "keep" | "bear"
+    );
+    let states = matches!(reading.word(want.to.saturating_sub(1)), "that" | "que")
+        || matches!(reading.word(want.to), "," | ":" | "que" | "dass");
+    let past = (want.to..reading.end).any(|at| is_past(reading, at));
+    let barred = past || reading.has(Hint::Once) || reading.has(Hint::Recall) || reading.words() < 4;
+    (keeps && states && !barred).then_some((Kind::Preference, 2))
+}
+
+fn is_we_or_i(word: &str) -> bool {
+    is_we(word) || matches!(word, "i" | "ich" | "je")
+}
+
+/// "Stop using emojis": a rule, where it takes nothing back.
+pub(super) fn quits(reading: &Reading) -> bool {
+    reading.at(Hint::Quit, reading.head).is_some()
+        && !reading.has(Hint::Once)
+        && !reading.question
+        && reading.words() >= 2
 }
 
 /// A question that orders for good: "could you always …?".
@@ -231,6 +333,9 @@ fn asked(reading: &Reading) -> Option<(Kind, u8)> {
     let ask = reading.find(Hint::Ask).filter(|ask| ask.from <= reading.head + 1)?;
     (ask.to < reading.tokens.len() && cue_of_order(reading)).then_some((Kind::Instruction, 3))
 }
+
+/// Opens a clause that an order is about.
+const ABOUT: &str = "why what that which who warum was dass que qui pourquoi wieso";
 
 /// The cue belongs to the order and not to something that the order is about: "find out why it always fails".
 fn cue_of_order(reading: &Reading) -> bool {
@@ -245,31 +350,24 @@ fn cue_of_order(reading: &Reading) -> bool {
                 )
         }
         Hint::Always | Hint::Never => {
-            let last = (cue.to..reading.tokens.len())
+            let last = (cue.to..reading.end)
                 .all(|at| !reading.tokens.list()[at].word || reading.at(Hint::Polite, at).is_some());
-            let about = (reading.head + 1..cue.from).any(|at| {
-                matches!(
-                    reading.word(at),
-                    "why"
-                        | "what"
-                        | "that"
-                        | "which"
-                        | "who"
-                        | "warum"
-                        | "was"
-                        | "dass"
-                        | "que"
-                        | "qui"
-                        | "pourquoi"
-                        | "wieso"
-                )
-            });
+            let between = reading.head + 1..cue.from;
+            let about = between.clone().any(|at| subject::one_of(reading.word(at), ABOUT));
+            let named = |at: usize| [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, at).is_some());
             let subject = cue.from > reading.head + 1
-                && [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, cue.from - 1).is_some());
+                && (named(cue.from - 1) || (cue.from > reading.head + 2 && is_article(reading.word(cue.from - 2))));
             last || (!about && !subject)
         }
         _ => false,
     })
+}
+
+fn is_article(word: &str) -> bool {
+    matches!(
+        word,
+        "the" | "a" | "an" | "der" | "die" | "das" | "el" | "la" | "los" | "las" | "le" | "les" | "this" | "that"
+    )
 }
 
 /// "Don't …".
@@ -284,7 +382,11 @@ fn dont(reading: &Reading) -> Option<(Kind, u8)> {
     if lasting(reading) {
         return INSTRUCTION;
     }
-    let about = reading.has(Hint::Once) || reading.has(Hint::Fault) || reading.conditional;
+    let contrast = (next..reading.end).any(|at| {
+        reading.word(at) == ","
+            && matches!(reading.word(at + 1), "just" | "only" | "nur" | "solo" | "seulement" | "juste" | "sondern")
+    });
+    let about = reading.has(Hint::Once) || reading.has(Hint::Fault) || reading.conditional || contrast;
     let verb = match reading.word(reading.head) {
         "dont" | "do" => reading.at(Hint::Verb, next).is_some() || word.len() > 2,
         "avoid" | "avoir" | "vermeide" | "vermeiden" | "verzichte" | "verzichten" | "evita" | "evite" | "evitez" => {

@@ -1,6 +1,7 @@
 //! A sentence with its hints, and where its head is.
 
 use crate::pins::lexicon::{self, Found, Hint};
+use crate::pins::subject::{self, Single};
 use crate::pins::tokens::Tokens;
 
 /// A sentence as the rules look at it.
@@ -14,6 +15,10 @@ pub(super) struct Reading {
     pub end: usize,
     /// It asks.
     pub question: bool,
+    /// First token that is no lead-in, before a condition was passed over.
+    pub opening: usize,
+    /// It names a language to answer in.
+    pub language: bool,
     /// Its head stands behind a condition: "if you are unsure, …".
     pub conditional: bool,
 }
@@ -27,8 +32,18 @@ impl Reading {
         let found = all.iter().filter(told).copied().collect();
         let closed = text.trim_end_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '?' | '？'));
         let question = closed.ends_with(['?', '？']) || text.trim_start().starts_with('¿');
-        let mut reading = Reading { tokens, found, head: 0, end, question, conditional: false };
+        let mut reading = Reading {
+            tokens,
+            found,
+            head: 0,
+            end,
+            opening: 0,
+            language: subject::single(text) == Some(Single::Language),
+            question,
+            conditional: false,
+        };
         reading.head = reading.skip(0);
+        reading.opening = reading.head;
         reading.pass_condition();
         reading
     }

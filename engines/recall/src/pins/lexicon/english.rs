@@ -10,7 +10,7 @@ pub(super) const TABLE: Table = &[
          important|note|please note|nb|fyi|plus|then|first|second|finally|in general|generally|again|and again|to be clear|\
          just so you know|for the record|listen|look|remember|reminder|ps|hello|good morning",
     ),
-    (Hint::Polite, "please|pls|kindly|be so kind as to"),
+    (Hint::Polite, "please|pls|kindly|be so kind as to|ok so"),
     (
         Hint::Always,
         "always|before every|before each|after every|after each|with every|with each|in every answer|in each answer|in every reply|\
@@ -22,7 +22,7 @@ pub(super) const TABLE: Table = &[
     (Hint::Never, "never|never ever|not ever|at no time|at no point|ever again"),
     (
         Hint::Standing,
-        "from now on|whatever happens|come what may|no matter how|regardless of what|from now onwards|from here on|from here on out|from today on|as of now|as of today|starting now|\
+        "from now on|lets always|let us always|lets never|let us never|lets agree that you|throughout|whatever happens|come what may|no matter how|regardless of what|from now onwards|from here on|from here on out|from today on|as of now|as of today|starting now|\
          starting today|going forward|moving forward|henceforth|in future|in the future|at all times|without exception|\
          without exceptions|no exceptions|no exception|no matter what|until further notice|until i say|until i tell you|\
          unless i say|unless i tell you|unless i ask|unless i explicitly|unless told otherwise|unless otherwise|by default|\
@@ -38,7 +38,7 @@ pub(super) const TABLE: Table = &[
          i ask that you|i want that you|i would like that you|i insist that you|i insist on|i would appreciate it if you|\
          id appreciate it if you|its important to me that|it is important to me that|its important that you|\
          it is important that you|it matters to me that|make sure to|make sure that|make sure you|make sure|be sure to|\
-         see to it that|take care to|take care that|remember to|remember that you|keep in mind to|keep in mind that|\
+         see to it that|take care to|take care that|remember to|remember that|remember :|keep in mind to|keep in mind that|\
          bear in mind that|bear in mind to|mind that|i expect every|i expect all|i want all|i want every|i always want|\
          i always need|i would rather you|id rather you|we want you to|we expect you to|we ask you to|be so kind",
     ),
@@ -109,26 +109,26 @@ pub(super) const TABLE: Table = &[
     (
         Hint::Me,
         "call me|please call me|you can call me|you may call me|address me|refer to me as|my name is|my pronouns are|\
-         my time zone is|my timezone is|my working hours are|i work from|my native language|my mother tongue|i live in|\
+         i am on a mac|im on a mac|im on linux|im on windows|i am a beginner|im a beginner|i am an expert|im an expert|my editor is|my os is|my shell is|my time zone is|my timezone is|my working hours are|i work from|my native language|my mother tongue|i live in|\
          i am allergic|im allergic|i am intolerant|im intolerant|i am a vegetarian|im a vegetarian|i am vegetarian|\
          im vegetarian|i am vegan|im vegan|i am a vegan|im a vegan|i dont eat|i do not eat|i dont drink|i do not drink|\
          i am colour blind|im colour blind|i am color blind|im color blind|i am colourblind|im colorblind|i am deaf|\
          i have a nut allergy|i am lactose|im lactose|i am dyslexic|im dyslexic|i am left handed|im left handed|\
          i am based in|im based in|i read everything on|i read mails on|assume that i know|assume i know|assume im|\
-         assume i am|you can assume|treat me as|talk to me like|speak to me in|write to me in|reply to me in|answer me in",
+         assume i am|you can assume|treat me as|treat me like|talk to me like|speak to me in|write to me in|reply to me in|answer me in",
     ),
     (
         Hint::Bound,
         "is off limits|are off limits|off limits|is read only|are read only|as read only|as frozen|is frozen|are frozen|\
          is forbidden|are forbidden|is banned|are banned|is not allowed|are not allowed|isnt allowed|arent allowed|\
          is a no go|are a no go|is prohibited|are prohibited|is taboo|is sacred|must not be|must never be|may not be|\
-         may never be|must never|must not exceed|must not leave|may not leave|must not grow|must stay|must remain|\
-         must always|has to stay|have to stay|must be kept|has to remain|should never be|cannot be exceeded|\
+         may never be|must never|must not exceed|must not leave|may not leave|must not grow|must stay on|must stay at|must stay in|must stay below|must stay under|must remain on|must remain in|must remain at|\
+         must always|has to stay on|have to stay on|has to stay in|must be kept|should never be|cannot be exceeded|\
          must not cost|must not change|needs to stay|is mandatory|are mandatory|is required for every|is not negotiable|\
          are not negotiable|non negotiable|we are required to|were required to|we are obliged to|were obliged to|\
          we are legally|were legally|we are bound to|were bound to|by law|is generated code|is generated so|dont have access|\
-         the budget for|our budget for|my budget for|the budget is|the limit is|the limit for|must be in|must be written|\
-         have to be in|has to be in|we only use|we only support|we only accept|we only allow|is deprecated here|\
+         the budget for|our budget for|my budget for|the limit for|must be in|must be written|\
+         have to be in|has to be in|we use * here|we are on * here|here we use|we only use|we only support|we only accept|we only allow|is deprecated here|\
          has no place in|have no place in|belongs in|belong in|we do not use|we dont use|treat * as|without my approval|\
          without my okay|without my ok|without my permission|without my sign off|without asking me|without my consent|\
          hands off",
@@ -146,7 +146,7 @@ pub(super) const TABLE: Table = &[
     (Hint::No, "no"),
     (
         Hint::Here,
-        "in this repo|in this repository|in this project|in this team|in this codebase|in this house|in our repo|\
+        "for this repo|for this project|for this codebase|in this repo|in this repository|in this project|in this team|in this codebase|in this house|in our repo|\
          in our project|in our team|in our codebase|at our company|at this company|in our house|in our company|\
          on this project|on this team|around here|in this workspace|we agreed to|we agreed that we|we agreed never|\
          our team always|our team never|here we",
@@ -182,7 +182,7 @@ pub(super) const TABLE: Table = &[
     (
         Hint::Recall,
         "as i said|as i told you|like i said|like i told you|as i asked|as i mentioned|i told you|i said|i already told|\
-         i asked you|remember that i|remember what i|remember i|you forgot|once again|as always|again please|as agreed|\
+         i asked you|remember that i said|remember that i told|remember that i asked|remember what i|remember i|you forgot|once again|as always|again please|as agreed|\
          as we agreed",
     ),
     (
@@ -266,5 +266,33 @@ pub(super) const TABLE: Table = &[
         Hint::Phrase,
         "mind|again|a|happy|glad|nice|good|been|seen|fails|happens|works|returns|breaks|crashes|here|there|up|ready|welcome|fun|\
          great|better|worth|give up|quit|easy|know|knew|say never|too|enough|the same|wanted|hurts|helps|takes|gets|has|is|does",
+    ),
+    (
+        Hint::Manner,
+        "your answers|your replies|your responses|your explanations|all answers|all replies|short answers|brief answers|long answers|\
+         answers short|replies short|be concise|be brief|be terse|be succinct|be honest|be direct|be blunt|be critical|be precise|\
+         be more concise|be less verbose|be verbose|honest feedback|emoji|emojis|pleasantries|small talk|apologise|apologize|\
+         apologising|apologizing|disclaimers|preamble|preambles|filler|flattery|commit messages|commit message style|code comments|\
+         british spelling|american spelling|british english|american english|ask me before|ask me first|ask before you|ask before|\
+         unless i ask|when in doubt|do what i say|talk to me|speak to me|explain things|conventional commits",
+    ),
+    (
+        Hint::Work,
+        "new|commit|commits|pr|prs|pull request|answer|answers|reply|replies|response|responses|report|reports|release|releases|\
+         change|changes|deploy|branch|branches|ticket|tickets|review|message|messages|mail|mails|document|documents|function|functions|\
+         module|modules|class|classes|file|files|test|tests|endpoint|endpoints|service|services|table|tables|migration|migrations|\
+         dependency|dependencies|plan|plans|summary|summaries|recipe|recipes|code",
+    ),
+    (
+        Hint::Case,
+        "when you|when writing|when naming|when i ask|when i say|when in doubt|if a|if an|if any|if anything|if something|\
+         if you are unsure|if youre unsure|if you are not sure|if in doubt|for every|for each|for any|for all|before you|\
+         before committing|before pushing|before deleting|before deploying|before every|before any|after every|after each|after any|\
+         with every|with each|on every|on each|in every|in each",
+    ),
+    (
+        Hint::Quit,
+        "stop using|stop adding|stop apologising|stop apologizing|stop saying|stop asking|stop writing|stop repeating|stop making|\
+         stop explaining|stop being|stop putting|stop calling|stop suggesting|stop giving|stop ending|stop starting|quit",
     ),
 ];

@@ -93,7 +93,7 @@ pub(super) const TABLE: Table = &[
         Hint::Bound,
         "est interdit|est interdite|sont interdits|sont interdites|est intouchable|est en lecture seule|sont en lecture seule|\
          est du code genere|ne doit pas depasser|ne doit pas etre depasse|ne doivent pas quitter|ne doit pas quitter|\
-         ne peut pas quitter|doit rester|doivent rester|est obligatoire|sont obligatoires|n est pas negociable|\
+         ne peut pas quitter|doit rester en|doit rester a|doit rester sur|doit rester sous|est obligatoire|sont obligatoires|n est pas negociable|\
          nous sommes tenus|nous sommes obliges|la loi nous|le budget|notre budget|la limite|sans mon accord|sans ma validation|\
          sans mon autorisation|sans me demander|comme intouchable|comme gele|ne doit jamais|ne doivent jamais|\
          nous n utilisons que|on n utilise que|est proscrit|est bannie|est banni|n est pas autorise|ne sont pas autorises|\
@@ -183,4 +183,21 @@ pub(super) const TABLE: Table = &[
         "oublie|oubliez|inquiete|probleme|hesite|c|est|souci|idee|doute|crois|sais|t inquiete|vous inquietez|lache",
     ),
     (Hint::Phrase, "la|le meme|la meme|pareil|aussi|est|partant|bien|mieux|dit|plante|echoue|marche"),
+    (
+        Hint::Manner,
+        "tes reponses|vos reponses|reponses courtes|reponses breves|sois bref|sois breve|sois concis|sois direct|sois honnete|emoji|\
+         emojis|t excuser|excuses|messages de commit|commentaires du code|demande moi avant|demande moi d abord|en cas de doute",
+    ),
+    (
+        Hint::Work,
+        "nouveau|nouveaux|nouvelle|nouvelles|commit|commits|reponse|reponses|rapport|rapports|version|versions|changement|branche|\
+         ticket|tickets|message|messages|document|documents|fonction|fonctions|module|modules|classe|classes|fichier|fichiers|test|\
+         tests|service|services|table|tables|migration|dependance",
+    ),
+    (
+        Hint::Case,
+        "quand tu|quand vous|si quelque chose|si un|si une|en cas de doute|avant de|avant chaque|apres chaque|pour chaque|a chaque|\
+         dans chaque",
+    ),
+    (Hint::Quit, "arrete de|arretez de|cesse de|arrete d|arretez d"),
 ];

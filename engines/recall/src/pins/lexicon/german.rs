@@ -110,7 +110,7 @@ pub(super) const TABLE: Table = &[
          wir sind verpflichtet|wir sind gesetzlich|gesetzlich verpflichtet|das budget fur|unser budget|das budget|das limit fur|\
          ist eingefroren|als eingefroren|als tabu|als schreibgeschutzt|nur mit meiner|ohne meine freigabe|ohne meine zustimmung|\
          ohne rucksprache|nicht ohne|hat * nichts zu suchen|haben * nichts zu suchen|kommt * nicht infrage|kommt * nicht in frage|\
-         kommt nicht ins|wir verwenden nur|wir benutzen nur|wir nutzen nur|wir unterstutzen nur|gehort nach|gehoren nach",
+         kommt nicht ins|wir benutzen hier|wir verwenden hier|wir nutzen hier|wir verwenden nur|wir benutzen nur|wir nutzen nur|wir unterstutzen nur|gehort nach|gehoren nach",
     ),
     (Hint::Must, "muss|mussen|braucht|brauchen|hat|soll|sollen|bekommt|kriegt|endet|gehort|gehoren|geht|darf|durfen"),
     (Hint::All, "alle|alle neuen|jede|jeder|jedes|jeden|alles|nichts|niemand|samtliche|keiner"),
@@ -184,7 +184,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Verb,
-        "schreib|schreibe|schreiben|antworte|antworten|nutz|nutze|nutzen|verwend|verwende|verwenden|benutz|benutze|benutzen|nimm|\
+        "sei|seid|bleib|schreib|schreibe|schreiben|antworte|antworten|nutz|nutze|nutzen|verwend|verwende|verwenden|benutz|benutze|benutzen|nimm|\
          nehmen|zeig|zeige|zeigen|frag|frage|fragen|gib|geben|mach|mache|machen|halt|halte|halten|denk|denke|denken|sorg|sorge|\
          sorgen|acht|achte|achten|vermeide|vermeiden|lass|lasse|lassen|hang|hange|hangen|begruss|begrusse|begrussen|formatier|\
          formatiere|formatieren|erklar|erklare|erklaren|fug|fuge|fugen|setz|setze|setzen|stell|stelle|stellen|pruf|prufe|prufen|\
@@ -199,7 +199,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Finite,
-        "ich|wir|er|hat|ist|war|wird|wurde|haben|sind|waren|kann|konnte|sagt|geht|lauft|macht|bin|habe|hatte|will|wollte|weiss|\
+        "soll|sollen|sollte|sollten|muss|mussen|darf|durfen|werden|konnen|konnten|mussten|ich|wir|er|hat|ist|war|wird|wurde|haben|sind|waren|kann|konnte|sagt|geht|lauft|macht|bin|habe|hatte|will|wollte|weiss|\
          fehlt|klappt|passt|gab|gibt|kam|kommt|ging|lief|man|das|stimmt|finde|glaube|denke|vergesse|mag",
     ),
     (
@@ -214,4 +214,23 @@ pub(super) const TABLE: Table = &[
         "ahnung|fehler|sorge|idee|zeit|lust|eile|so|mehr|problem|probleme|angst|panik|frage|fragen|wunder|unterschied",
     ),
     (Hint::Phrase, "wieder|so|noch|gut|gerne|gern|schon|willkommen|dasselbe|das gleiche|im leben"),
+    (
+        Hint::Manner,
+        "deine antworten|deine erklarungen|kurze antworten|lange antworten|antworte kurz|antworte knapp|fass dich kurz|fasse dich kurz|\
+         sei ehrlich|sei direkt|sei kritisch|sei knapp|emoji|emojis|floskeln|smalltalk|entschuldige dich|zu entschuldigen|\
+         commit nachrichten|codekommentare|kommentare im code|frag mich bevor|frag mich , bevor|frag mich zuerst|frag zuerst|\
+         frag vorher|frag immer nach|im zweifel",
+    ),
+    (
+        Hint::Work,
+        "neue|neuen|neuer|neues|commit|commits|antwort|antworten|bericht|berichte|release|releases|anderung|anderungen|branch|branches|\
+         ticket|tickets|nachricht|nachrichten|mail|mails|dokument|dokumente|funktion|funktionen|modul|module|klasse|klassen|datei|\
+         dateien|test|tests|endpunkt|endpunkte|dienst|dienste|tabelle|tabellen|migration|migrationen|abhangigkeit|abhangigkeiten",
+    ),
+    (
+        Hint::Case,
+        "wenn du|wenn etwas|wenn ein|wenn eine|wenn ich|falls etwas|falls du|im zweifel|bevor du|bei jedem|bei jeder|vor jedem|vor jeder|\
+         nach jedem|nach jeder|fur jeden|fur jede|fur jedes|fur alle",
+    ),
+    (Hint::Quit, "hor auf|hore auf|lass das mit|schluss mit"),
 ];

@@ -86,6 +86,14 @@ pub(super) enum Hint {
     Question,
     /// A verb as orders have it.
     Verb,
+    /// How the assistant speaks and works: an order about it is for good.
+    Manner,
+    /// A kind of work product that comes again and again: "commit", "answer".
+    Work,
+    /// Opens a clause before the order: "when you", "before committing", "for every".
+    Case,
+    /// An order to stop a habit: "stop apologising".
+    Quit,
     /// A past tense.
     Past,
     /// Forbids nothing behind "don't" or "no": "worry", "idea".

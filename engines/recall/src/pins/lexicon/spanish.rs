@@ -89,7 +89,7 @@ pub(super) const TABLE: Table = &[
         Hint::Bound,
         "es intocable|son intocables|es de solo lectura|son de solo lectura|es codigo generado|esta prohibido|estan prohibidos|\
          estan prohibidas|esta vetado|esta vetada|no se puede superar|no puede superar|no se debe superar|no puede salir|\
-         no pueden salir|debe quedarse|tiene que quedarse|debe seguir|tiene que seguir|en la version|solo usamos|solo se usan|\
+         no pueden salir|debe quedarse en|tiene que quedarse en|debe seguir en|tiene que seguir en|en la version|aqui usamos|solo usamos|solo se usan|\
          solo se usa|solo se puede|solo se pueden|es obligatorio|es obligatoria|no es negociable|estamos obligados|por ley|\
          el presupuesto|nuestro presupuesto|el limite|sin mi visto bueno|sin mi permiso|sin mi aprobacion|sin la aprobacion|\
          sin consultarme|como intocable|como congelado|no tiene cabida|no entra en|no esta permitido|no estan permitidos|\
@@ -141,7 +141,7 @@ pub(super) const TABLE: Table = &[
     (
         Hint::Once,
         "esta vez|ahora|ahora mismo|por ahora|de momento|por el momento|hoy|manana|solo esta vez|primero|en este caso|\
-         la semana que viene|esta semana|otra vez|todavia no|una vez|en este pr|en este commit|para este|temporalmente|mientras",
+         la semana que viene|esta semana|otra vez|todavia|aun|una vez|en este pr|en este commit|para este|temporalmente|mientras",
     ),
     (Hint::If, "si|supongamos"),
     (Hint::Would, "seria|podria|deberia|tendria|haria|deberiamos"),
@@ -180,11 +180,29 @@ pub(super) const TABLE: Table = &[
     (Hint::Past, "fue|ha|han|era|vi|supe|supimos|pude|tuve|hemos|he|habia|hubo|paso|quise|logre"),
     (
         Hint::Idle,
-        "puedes|tienes|sabes|quieres|eres|entiendes|ves|vas|has|estas|crees|haces|es|te|se|me|lo|la|hay|pasa|gracias|preocupes|\
+        "quiero|puedes|tienes|sabes|quieres|eres|entiendes|ves|vas|has|estas|crees|haces|es|te|se|me|lo|la|hay|pasa|gracias|preocupes|\
          importa|prisa|funciona|estoy|tengo|puedo|entiendo|veo|creo|olvides|problema|idea|duda|tengas miedo|te rindas",
     ),
     (
         Hint::Phrase,
         "dice|falla|pasa|da|llega|sigue|cae|igual|lo mismo|hay|es|esta|bien|mejor|tarda|sale|ocurre|sera|seran",
     ),
+    (
+        Hint::Manner,
+        "tus respuestas|tus explicaciones|respuestas cortas|respuestas breves|respuestas largas|se breve|se conciso|se directo|\
+         se sincero|se critico|emoji|emojis|muletillas|disculpas|te disculpes|pedir perdon|mensajes de commit|comentarios del codigo|\
+         preguntame antes|pregunta antes|ante la duda|en caso de duda",
+    ),
+    (
+        Hint::Work,
+        "nuevo|nuevos|nueva|nuevas|commit|commits|respuesta|respuestas|informe|informes|entrega|entregas|version|versiones|cambio|\
+         cambios|rama|ramas|ticket|tickets|mensaje|mensajes|correo|correos|documento|documentos|funcion|funciones|modulo|modulos|\
+         clase|clases|archivo|archivos|prueba|pruebas|endpoint|endpoints|servicio|servicios|tabla|tablas|migracion|dependencia",
+    ),
+    (
+        Hint::Case,
+        "cuando escribas|cuando hagas|cuando uses|cuando algo|cuando te|si algo|si un|si una|si tienes dudas|si no estas seguro|\
+         antes de|despues de cada|para cada|con cada|en cada|ante cada|ante la duda",
+    ),
+    (Hint::Quit, "deja de|deje de|dejad de"),
 ];

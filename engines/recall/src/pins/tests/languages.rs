@@ -55,6 +55,66 @@ fn english_instructions() {
 }
 
 #[test]
+fn orders_about_manner_and_habit_are_for_good() {
+    pinned(&[
+        "keep your answers under 200 words",
+        "respond only in german please",
+        "be concise",
+        "When you write SQL, use lowercase keywords.",
+        "If a command needs sudo, ask me first.",
+        "Before committing, run cargo fmt.",
+        "Use British spelling throughout.",
+        "We use pnpm here, not npm.",
+        "Commit messages in English please.",
+        "Prefer early returns.",
+        "Skip the pleasantries.",
+        "Remember that I'm colour blind.",
+        "I want you to be critical of my ideas.",
+        "Let's always use UTC.",
+        "Wenn du SQL schreibst, nimm Kleinbuchstaben.",
+        "Frag mich, bevor du etwas löschst.",
+        "Sei immer ehrlich zu mir.",
+        "Responde solo en español.",
+        "Antes de borrar algo, pregúntame siempre.",
+        "Quand tu écris du SQL, utilise des minuscules.",
+    ]);
+    assert_eq!(texts(&learned(&["Stop using emojis."])), ["Stop using emojis."]);
+    assert_eq!(
+        texts(&learned(&["Always use emojis.", "Stop using emojis."])),
+        Vec::<&str>::new(),
+        "it only takes back"
+    );
+}
+
+#[test]
+fn what_the_work_is_to_do_is_no_rule_for_the_assistant() {
+    passed(&[
+        "Make it so that the dropdown closes when you click outside.",
+        "The header should stay visible when scrolling.",
+        "Every row needs a checkbox on the left.",
+        "Make sure the endpoint always returns JSON.",
+        "Can you make the modal always open in the center?",
+        "Add validation: the name must not be empty.",
+        "Write a linter rule that forbids console.log in every file.",
+        "Explain why we should never use floats for money.",
+        "Implement a check so that the user can never delete the last admin.",
+        "Call me when the build is done.",
+        "My name is in the commit, remove it.",
+        "The budget is fine, go on.",
+        "There is a TODO in parser.rs, please implement it.",
+        "Stop the server and start it again.",
+        "Don't touch the tests yet.",
+        "Please don't refactor, just fix the bug.",
+        "From now on it logs in JSON, the old parser can't read it.",
+        "Die Seite soll immer die drei neuesten Beiträge zeigen.",
+        "Ich will nicht, dass der Nutzer das sieht.",
+        "Quiero que el diálogo se abra siempre en el centro.",
+        "No cambies la firma, solo el contenido.",
+        "Je veux que la fenêtre s'ouvre toujours au centre.",
+    ]);
+}
+
+#[test]
 fn english_preferences_and_constraints() {
     pinned(&[
         "I prefer tables to prose.",
