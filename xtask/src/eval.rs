@@ -1,14 +1,18 @@
 //! `eval`: measures context engines. The program is `xtask/eval`; `docs/evaluation.md` describes it.
 
 use crate::{Outcome, cargo, done, root};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 /// The engine that is built into the gateway.
 const BUILT_IN: &str = "legacy";
+/// The package of the program, and its binary.
+const PROGRAM: &str = "engineroom-eval";
 
 /// `eval ARGS`: builds the program and the engines that ARGS name, in release and into one folder, and runs it.
 pub(crate) fn eval(args: &[String]) -> Outcome {
     let mut build = cargo();
-    build.args(["build", "--quiet", "--release", "--package", "engineroom-eval"]);
+    build.args(["build", "--quiet", "--release", "--package", PROGRAM]);
     // Libraries that are named come from elsewhere.
     if values(args, "--library").is_empty() {
         for engine in values(args, "--engine").iter().filter(|engine| **engine != BUILT_IN) {
@@ -20,14 +24,28 @@ pub(crate) fn eval(args: &[String]) -> Outcome {
             build.args(["--package", &format!("engine-{engine}")]);
         }
     }
-    done(&mut build)?;
-    // Files are named from where the user is, and the workspace from where it is.
-    let manifest = root().join("Cargo.toml");
-    let mut run = cargo();
-    run.args(["run", "--quiet", "--release", "--package", "engineroom-eval", "--bin", "engineroom-eval"]);
-    run.arg("--manifest-path").arg(manifest).arg("--").args(args);
-    run.current_dir(std::env::current_dir().map_err(|error| error.to_string())?);
-    done(&mut run)
+    // Files that ARGS name are looked for from where the user is.
+    done(Command::new(built(&mut build)?).args(args))
+}
+
+/// Builds; gives the path of the program. Running it through cargo would build it again, for its own set of features.
+fn built(build: &mut Command) -> Result<PathBuf, String> {
+    build.args(["--message-format", "json-render-diagnostics"]).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let shown = format!("{build:?}");
+    let output = build.output().map_err(|error| format!("{shown}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{shown}: {}", output.status));
+    }
+    program_of(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| format!("{shown}: it built no program"))
+}
+
+/// The program among what cargo says that it built, a JSON object a line.
+fn program_of(said: &str) -> Option<PathBuf> {
+    said.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let is_ours = message["target"]["name"] == PROGRAM;
+        message["executable"].as_str().filter(|_| is_ours).map(PathBuf::from)
+    })
 }
 
 /// The values of a flag, written `--flag VALUE` or `--flag=VALUE`.
@@ -47,6 +65,15 @@ fn values<'a>(args: &'a [String], flag: &str) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_program_is_found_in_what_cargo_says() {
+        let said = "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"window\"},\"executable\":null}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"engineroom-eval\"},\"executable\":\"/t/engineroom-eval\"}\n\
+            {\"reason\":\"build-finished\",\"success\":true}\n";
+        assert_eq!(program_of(said), Some(PathBuf::from("/t/engineroom-eval")));
+        assert_eq!(program_of(""), None);
+    }
 
     #[test]
     fn the_values_of_a_flag_are_found_however_they_are_written() {
