@@ -352,8 +352,7 @@ fn cue_of_order(reading: &Reading) -> bool {
         Hint::Always | Hint::Never => {
             let last = (cue.to..reading.end)
                 .all(|at| !reading.tokens.list()[at].word || reading.at(Hint::Polite, at).is_some());
-            let between = reading.head + 1..cue.from;
-            let about = between.clone().any(|at| subject::one_of(reading.word(at), ABOUT));
+            let about = (reading.head + 1..cue.from).any(|at| subject::one_of(reading.word(at), ABOUT));
             let named = |at: usize| [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, at).is_some());
             let subject = cue.from > reading.head + 1
                 && (named(cue.from - 1) || (cue.from > reading.head + 2 && is_article(reading.word(cue.from - 2))));
