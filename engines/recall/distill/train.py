@@ -20,7 +20,7 @@ from write import DIMENSIONS, write
 BATCH = 512
 EPOCHS = 5
 RATE = 2e-3  # of Adam, falling to zero
-TEMPERATURE = 0.05
+TEMPERATURE = 0.07
 SPECIAL = re.compile(r"\[(unused\d+|PAD|UNK|CLS|SEP|MASK)\]")
 RARE = 1996  # before this number, the vocabulary has special and single characters
 

@@ -69,7 +69,7 @@ fn what_is_like_is_nearer_than_what_is_not() {
         ("What instrument does he play?", "I practised the violin all evening.", "I painted the fence all evening."),
         ("database connection timeout", "postgres refuses new clients", "her grandmother's birthday cake"),
     ] {
-        assert!(alike(text, near) > alike(text, far), "{text}");
+        assert!(alike(text, near) > alike(text, far) + 0.05, "{text}: {} {}", alike(text, near), alike(text, far));
     }
 }
 
@@ -97,4 +97,22 @@ fn many_are_compared_as_one_is() {
     assert_eq!(found, all.map(|vector| dot(&query, &vector)));
     scan(&query, &[], &mut found);
     assert!(found.is_empty());
+}
+
+/// The components are those that numpy finds from the same file.
+#[test]
+fn a_vector_is_the_same_everywhere() {
+    let vector = embed("Yesterday we drove to the lake, naïvely: no map!").unwrap();
+    assert_eq!(vector.values[..12], [-86, 92, 29, -20, 6, -77, -127, 4, 60, 16, -24, -9]);
+    assert_eq!(vector.values[DIMENSIONS - 4..], [54, 62, -29, 13]);
+}
+
+#[test]
+fn what_would_overflow_is_left_out() {
+    let row = [127; DIMENSIONS];
+    let mut sum = Sum { far: [127; DIMENSIONS], far_rows: ROWS_IN_32_BITS - ROWS_IN_16_BITS, ..Sum::new() };
+    sum.far[0] = i32::MIN + 1;
+    (0..1000).for_each(|_| sum.add(&row));
+    let vector = sum.direction().unwrap();
+    assert_eq!((vector.values[0], vector.values[1]), (-127, 0));
 }
