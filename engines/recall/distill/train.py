@@ -18,9 +18,9 @@ from teacher import CLS, SEP, Teacher, tokenizer
 from write import DIMENSIONS, write
 
 BATCH = 512
-EPOCHS = 5
+EPOCHS = 3
 RATE = 2e-3  # of Adam, falling to zero
-TEMPERATURE = 0.07
+TEMPERATURE = 0.1
 SPECIAL = re.compile(r"\[(unused\d+|PAD|UNK|CLS|SEP|MASK)\]")
 RARE = 1996  # before this number, the vocabulary has special and single characters
 
