@@ -83,7 +83,7 @@ fn play(history: &[Line], budgets: &[u64], mut look: impl FnMut(u64, Vec<Sent>))
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
     fn budgets_are_kept_and_pairs_stay_whole(
