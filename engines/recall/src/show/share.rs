@@ -28,7 +28,9 @@ const ALL_PINS: u64 = 4_096;
 /// How full the tail is after a batch, as a share of what it may grow to.
 const LOW_WATER: f64 = 0.6;
 /// Where the tail may not grow beyond its least, it grows by this share of the budget before a batch.
-const SLACK: f64 = 1.0 / 16.0;
+const SLACK: f64 = 1.0 / 32.0;
+/// Below this budget it does not: providers cache no prefix below 1,024 tokens, and a quarter of this is that.
+const CACHED: u64 = 4_096;
 
 /// What each part of a prompt may cost, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +71,8 @@ impl Shares {
     /// Most that the tail may grow to, beside `pinned` and `log` tokens that stand before it.
     pub(crate) fn most_tail(&self, pinned: u64, log: u64) -> u64 {
         let left = self.budget.saturating_sub(self.retrieved + pinned + log);
-        let least = (self.least_tail + part(self.budget, SLACK)).min(self.budget.saturating_sub(pinned + log));
+        let slack = if self.budget < CACHED { 0 } else { part(self.budget, SLACK) };
+        let least = (self.least_tail + slack).min(self.budget.saturating_sub(pinned + log));
         left.max(least)
     }
 

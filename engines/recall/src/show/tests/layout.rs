@@ -31,10 +31,10 @@ fn a_quarter_of_the_budget_goes_to_newest_turns_as_they_are() {
 #[test]
 fn the_prompt_grows_at_its_end_until_a_batch_is_due() {
     let engine = engine("{}");
-    let all = dialogue(220, 40);
+    let all = dialogue(300, 40);
     let (mut batches, mut before) = (0, Vec::new());
-    for turns in 1..=220 {
-        let now = shown(&engine, &all[..turns * 2], 12_000);
+    for turns in 1..=300 {
+        let now = shown(&engine, &all[..turns * 2], 16_000);
         batches += usize::from(!now.starts_with(&before));
         before = now;
     }
