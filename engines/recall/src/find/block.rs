@@ -95,15 +95,15 @@ fn quoted(block: &mut String, index: &Index, text: &str, passages: &[u32]) {
         let (start, end) = (passage.start as usize, passage.end as usize);
         let Some(part) = text.get(start..end) else { continue };
         let between = text.get(until..start).unwrap_or_default();
-        if between.trim().is_empty() {
-            // Neighbours, or the beginning: what is between are blanks, and they stay.
-            if place > 0 || start > 0 {
-                guarded(block, between);
-            }
-        } else {
+        let gap = !between.trim().is_empty();
+        if gap {
             block.push_str(if place > 0 { " … " } else { "…" });
         }
-        guarded(block, part);
+        // Blanks between neighbours stay, and are looked at together with what follows them.
+        match text.get(until..end) {
+            Some(joined) if !gap => guarded(block, joined),
+            _ => guarded(block, part),
+        }
         until = end;
     }
     if text.get(until..).is_some_and(|rest| !rest.trim().is_empty()) {

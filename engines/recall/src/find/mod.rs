@@ -113,7 +113,7 @@ pub(crate) fn recalled(
 }
 
 /// How often the room that an estimate left is filled again.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 2;
 
 /// The passages that answer best, best first.
 fn ranked(index: &Index, ask: &Ask<'_>) -> Vec<score::Scored> {
@@ -132,3 +132,6 @@ fn ends(text: &str) -> Cow<'_, str> {
     let tail = text.ceil_char_boundary(text.len() - TEXT_MAX / 2);
     Cow::Owned([&text[..head], "\n", &text[tail..]].concat())
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,9 +11,9 @@ use std::collections::HashSet;
 /// The power of the cost that a value is divided by.
 const COST_POWER: f32 = 0.5;
 
-/// Tokens of a line beside the text and the name: the number, the colon and the end of the line, less the four that the host
-/// counts for a message.
-const LINE: u64 = 0;
+/// What the host counts more for a message with a name than its line costs, which has a number, a colon and an end instead. For one
+/// without a name it is the same.
+const NAMED: u64 = 2;
 
 /// Tokens of the marks around a part of a text.
 const PART: u64 = 3;
@@ -47,7 +47,8 @@ pub(crate) fn by_worth(index: &Index, scored: &[Scored]) -> Vec<Item> {
         let said = &index.entries[passage.entry as usize];
         let (length, whole) = (u64::from(passage.end - passage.start), u64::from(said.bytes.max(1)));
         let part = if length < whole { PART } else { 0 };
-        let cost = (u64::from(said.tokens) * length).div_ceil(whole) + LINE + part;
+        let spared = if said.name > 0 { NAMED } else { 0 };
+        let cost = (u64::from(said.tokens).saturating_sub(spared) * length).div_ceil(whole).max(1) + part;
         // Logarithms: the values of far passages would else be too small to be told apart.
         let worth = one.score - COST_POWER * (cost as f32).ln();
         items.push((worth, Item { passage: one.passage, day: said.time_ms.div_euclid(DAY_MS), cost }));

@@ -18,44 +18,54 @@ const B: f32 = 0.75;
 /// Passages that are looked at closely.
 const CANDIDATES: usize = 2_000;
 
+/// Of so many passages one is in the sample that tells which are out of the question; so many times the candidates pass it.
+const SAMPLE_STEP: usize = 16;
+const SAMPLE_SPARE: usize = 2;
+
+/// Words that weigh less than this share of all of a question's are not looked for: their lists are the longest.
+const SHARE_MIN: f32 = 0.01;
+
 /// How fast entries on both sides fade that say what is being talked about around a passage.
 const FADE: f32 = 5.0;
 
 /// Number of features.
-pub(crate) const FEATURES: usize = 27;
+pub(crate) const FEATURES: usize = 30;
 
 /// What a passage shows of being an answer, in the order of [`WEIGHTS`].
 pub(crate) type Features = [f32; FEATURES];
 
 /// A feature's name, and what it is worth.
 pub(crate) const WEIGHTS: [(&str, f32); FEATURES] = [
-    ("covered", 2.084),
-    ("words", 0.770),
-    ("words of the best", 1.265),
-    ("words before", 0.118),
-    ("words before that", 0.682),
-    ("words after", -0.173),
-    ("around", 0.701),
-    ("speaker", 2.603),
-    ("long", 0.521),
-    ("asks", -0.634),
-    ("states", 0.094),
-    ("self", 0.402),
-    ("other", -0.099),
-    ("quotes", 0.921),
-    ("names", -0.125),
-    ("time", 0.399),
-    ("time for when", 1.777),
-    ("number for how many", 0.539),
-    ("answers a question", 0.662),
-    ("tool", 0.000),
-    ("dated", 4.516),
-    ("opens", 0.955),
-    ("vector window", 0.963),
-    ("vector", -0.211),
-    ("vector before", -0.289),
-    ("vector after", -0.134),
-    ("vector of the best", -0.121),
+    ("covered", 4.679),
+    ("words", 1.307),
+    ("words of the best", -0.804),
+    ("words before", 0.180),
+    ("words before that", 0.595),
+    ("words after", -0.007),
+    ("around", 0.898),
+    ("speaker", 2.354),
+    ("long", 0.400),
+    ("asks", -0.659),
+    ("states", 0.170),
+    ("self", 0.353),
+    ("other", -0.051),
+    ("quotes", 0.879),
+    ("names", -0.134),
+    ("time", 0.247),
+    ("time for when", 1.713),
+    ("number for how many", 0.400),
+    ("answers a question", 0.706),
+    ("tool", -0.500),
+    ("dated", 4.264),
+    ("opens", 0.670),
+    ("vector window", 1.429),
+    ("vector", -0.100),
+    ("vector before", -0.293),
+    ("vector after", -0.145),
+    ("vector of the best", -0.049),
+    ("window and covered", -0.664),
+    ("window and around", -0.101),
+    ("covered and around", -0.668),
 ];
 
 /// A passage and how well it answers.
@@ -108,13 +118,28 @@ impl<'a> Scan<'a> {
 
     /// The passages that are worth a closer look, in the order of the session.
     pub(crate) fn candidates(&self, allowed: &dyn Fn(u32) -> bool) -> Vec<u32> {
-        let count = self.words.len() as u32;
-        let mut found: Vec<u32> = (0..count).filter(|at| allowed(self.index.passages[*at as usize].entry)).collect();
+        let passages = &self.index.passages;
+        let may = |passage: &u32| allowed(passages[*passage as usize].entry);
+        let count = passages.len() as u32;
+        if count as usize <= CANDIDATES {
+            return (0..count).filter(may).collect();
+        }
+        let rough: Vec<f32> = (0..count).map(|passage| self.rough(passage)).collect();
+        // Most passages are out of the question. A sample tells a bar that a few times as many pass as are wanted, unless those
+        // that may not be found are the best ones; then there is no bar.
+        let mut sample: Vec<f32> = rough.iter().copied().step_by(SAMPLE_STEP).collect();
+        let place = (CANDIDATES * SAMPLE_SPARE / SAMPLE_STEP).min(sample.len() - 1);
+        let bar = *sample.select_nth_unstable_by(place, |a, b| b.total_cmp(a)).1;
+        let over =
+            |bar: f32| (0..count).filter(|passage| rough[*passage as usize] >= bar).filter(may).collect::<Vec<u32>>();
+        let mut found = over(bar);
+        if found.len() < CANDIDATES {
+            found = over(f32::NEG_INFINITY);
+        }
         if found.len() > CANDIDATES {
-            let mut rough: Vec<(f32, u32)> = found.iter().map(|passage| (self.rough(*passage), *passage)).collect();
-            rough.select_nth_unstable_by(CANDIDATES, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            found.clear();
-            found.extend(rough[..CANDIDATES].iter().map(|(_, passage)| *passage));
+            let by_rough = |a: &u32, b: &u32| rough[*b as usize].total_cmp(&rough[*a as usize]).then(a.cmp(b));
+            found.select_nth_unstable_by(CANDIDATES, by_rough);
+            found.truncate(CANDIDATES);
             found.sort_unstable();
         }
         found
@@ -130,6 +155,9 @@ impl<'a> Scan<'a> {
             + weight(6) * self.around[here.entry as usize]
             + weight(7) * self.spoken(here.entry)
             + weight(22) * self.window[at]
+            + weight(27) * self.window[at] * self.covered[at]
+            + weight(28) * self.window[at] * self.around[here.entry as usize]
+            + weight(29) * self.covered[at] * self.around[here.entry as usize]
     }
 
     /// What a passage shows of being an answer.
@@ -170,6 +198,9 @@ impl<'a> Scan<'a> {
             at.checked_sub(1).map_or(0.0, |before| self.vector[before]),
             self.vector.get(at + 1).copied().unwrap_or(0.0),
             self.vector[at] - self.nearest,
+            self.window[at] * self.covered[at],
+            self.window[at] * self.around[entry],
+            self.covered[at] * self.around[entry],
         ]
     }
 
@@ -200,7 +231,7 @@ impl<'a> Scan<'a> {
         let near = |(from, until): &(i64, i64)| match time_ms {
             time if time < *from => 0.0,
             time if time < *until => 1.0,
-            time => (-((time - until) as f32 / DAY_MS as f32) / TOLD_WITHIN).exp(),
+            time => TOLD_LATER * (-((time - until) as f32 / DAY_MS as f32) / TOLD_WITHIN).exp(),
         };
         self.query.days.iter().map(near).fold(0.0, f32::max)
     }
@@ -223,6 +254,9 @@ fn by_words(index: &Index, query: &Query) -> (Vec<f32>, Vec<f32>) {
     let mean = (index.words as f32 / count.max(1) as f32).max(1.0);
     for wanted in &query.wanted {
         let share = wanted.weight / query.total;
+        if share < SHARE_MIN {
+            continue;
+        }
         index.postings.each(wanted.term, |passage, times| {
             let at = passage as usize;
             let norm = K1 * (1.0 - B + B * f32::from(index.passages[at].words) / mean);
@@ -264,28 +298,55 @@ fn spread(entries: &[f32]) -> Vec<f32> {
 /// By passage: the cosine of its window, which is its vector and some of its neighbours', to the question.
 fn windows(cosines: &[f32], lengths: &[f32]) -> Vec<f32> {
     let at = |place: Option<usize>| place.and_then(|place| cosines.get(place)).copied().unwrap_or(0.0);
-    (0..cosines.len())
-        .map(|place| {
+    let mut windows = cosines.to_vec();
+    for ((window, around), length) in
+        windows.iter_mut().skip(1).zip(cosines.array_windows()).zip(lengths.iter().skip(1))
+    {
+        let [before, here, after] = around;
+        *window = (here + NEIGHBOUR * (before + after)) * length;
+    }
+    // The ends have one neighbour.
+    for place in [Some(0), cosines.len().checked_sub(1)].into_iter().flatten() {
+        if place < cosines.len() {
             let beside = at(place.checked_sub(1)) + at(place.checked_add(1));
-            (cosines[place] + NEIGHBOUR * beside) * lengths[place]
-        })
-        .collect()
+            windows[place] = (cosines[place] + NEIGHBOUR * beside) * lengths[place];
+        }
+    }
+    windows
 }
 
 /// In deviations from the mean.
 fn standardize(values: &mut [f32]) {
-    let count = values.len().max(1) as f64;
-    let mean = values.iter().map(|value| f64::from(*value)).sum::<f64>() / count;
-    let square = values.iter().map(|value| (f64::from(*value) - mean).powi(2)).sum::<f64>() / count;
-    let (mean, scale) = (mean as f32, 1.0 / square.sqrt().max(1e-6) as f32);
+    let count = values.len().max(1) as f32;
+    let mean = sum(values, |value| value) / count;
+    let square = sum(values, |value| (value - mean) * (value - mean)) / count;
+    let scale = 1.0 / square.sqrt().max(1e-6);
     values.iter_mut().for_each(|value| *value = (*value - mean) * scale);
 }
+
+/// The sum over all values, in as many lanes as a vector unit has.
+fn sum(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += of(*value);
+        }
+    }
+    lanes.iter().sum::<f32>() + rest.iter().map(|value| of(*value)).sum::<f32>()
+}
+
+/// Numbers that are added at a time.
+const LANES: usize = 8;
 
 /// Brings BM25 to about the size of the other features.
 const SCALE: f32 = 5.0;
 
 /// Days after which about a third of what happened is still to be told.
 const TOLD_WITHIN: f32 = 10.0;
+
+/// What the day after counts against the day itself.
+const TOLD_LATER: f32 = 0.9;
 
 /// A pause that ends a sitting.
 const PAUSE_MS: i64 = 60 * 60 * 1000;
