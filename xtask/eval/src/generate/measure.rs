@@ -2,7 +2,7 @@
 //! instructions the model still sees at the end.
 //!
 //! Pins are told from the rest of a prompt by their frame: a line that begins with `[ID pins`, where `ID` is the engine's, and
-//! then one line for each pin that begins with `| `; what stands there behind the first `: ` is its text.
+//! then one line for each pin that begins with `> ` or `| `; what stands there behind the first `: ` is its text.
 
 use super::{Options, Place, Session, Wording};
 use crate::engine::Engine;
@@ -14,6 +14,9 @@ use engineroom::model::{Messages, OFFLINE_MODEL, TokenCounter};
 use engineroom::turn::replay::{Call, Watch};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// What the line of a pin begins with.
+const QUOTED: [&str; 2] = ["> ", "| "];
 
 /// What an agent session tells of an engine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -215,7 +218,7 @@ fn block_of<'a>(text: &'a str, engine: &str) -> Option<&'a str> {
     let start = text.match_indices(&head).map(|(at, _)| at).find(|at| *at == 0 || text.as_bytes()[at - 1] == b'\n')?;
     let block = &text[start..];
     let mut end = block.find('\n').unwrap_or(block.len());
-    while let Some(line) = block.get(end + 1..).filter(|rest| rest.starts_with("| ")) {
+    while let Some(line) = block.get(end + 1..).filter(|rest| QUOTED.iter().any(|quoted| rest.starts_with(quoted))) {
         end += 1 + line.find('\n').unwrap_or(line.len());
     }
     block.get(..end)
@@ -223,11 +226,7 @@ fn block_of<'a>(text: &'a str, engine: &str) -> Option<&'a str> {
 
 /// The texts of its pins.
 fn items(block: &str) -> impl Iterator<Item = &str> {
-    block
-        .lines()
-        .skip(1)
-        .filter_map(|line| line.strip_prefix("| "))
-        .map(|line| line.split_once(": ").map_or(line, |parts| parts.1))
+    block.lines().skip(1).map(|line| line.split_once(": ").map_or(line, |parts| parts.1))
 }
 
 /// What is seen of the prompts.
@@ -266,6 +265,10 @@ mod tests {
         let text = "x [recall pins no]\n[recall pins · 2]\n| p1 (instruction, entry 3): Always: a\n| p7 (open task): b\nno pin\n| c: d";
         let block = block_of(text, "recall").unwrap();
         assert_eq!(items(block).collect::<Vec<_>>(), ["Always: a", "b"]);
+        assert_eq!(
+            items(block_of("[recall pins]\n> id 1, entry 2: a: b\n", "recall").unwrap()).collect::<Vec<_>>(),
+            ["a: b"]
+        );
         assert!(block_of("[recall log]\n| a: b", "recall").is_none());
         assert_eq!(items(block_of("[recall pins]", "recall").unwrap()).count(), 0);
     }

@@ -37,10 +37,7 @@ fn tool_results_have_their_share_of_the_tokens() {
         let share = session.tool_share();
         assert!((0.51..=0.55).contains(&share), "seed {seed}: {share}");
         assert!(session.loops.iter().all(|calls| *calls <= 40), "seed {seed}");
-        assert!(
-            session.loops.contains(&1) && session.loops.iter().any(|calls| *calls > 8),
-            "seed {seed}"
-        );
+        assert!(session.loops.contains(&1) && session.loops.iter().any(|calls| *calls > 8), "seed {seed}");
     }
 }
 
