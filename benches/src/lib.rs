@@ -9,6 +9,7 @@
     reason = "a bench that cannot measure must stop and say so"
 )]
 
+pub mod kept;
 pub mod load;
 pub mod model;
 pub mod process;

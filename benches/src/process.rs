@@ -18,10 +18,15 @@ pub struct Gateway {
 
 /// Builds the gateway and `window` in the bench profile; gives the folder of the built files.
 pub fn build() -> PathBuf {
+    build_with("engine-window")
+}
+
+/// Builds the gateway and an engine in the bench profile; gives the folder of the built files.
+pub fn build_with(engine: &str) -> PathBuf {
     let own = std::env::current_exe().expect("the bench's own path");
     let folder = own.parent().and_then(Path::parent).expect("a folder above deps").to_path_buf();
     let status = outer_cargo()
-        .args(["build", "--release", "--package", "engineroom", "--package", "engine-window", "--target-dir"])
+        .args(["build", "--release", "--package", "engineroom", "--package", engine, "--target-dir"])
         .arg(folder.parent().expect("a target folder"))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
