@@ -29,7 +29,8 @@ impl Kept {
     /// Bytes of all keys and values.
     pub fn bytes(&self) -> u64 {
         let sum = "SELECT coalesce(sum(length(key) + length(value)), 0) FROM kept";
-        self.store().query_row(sum, [], |row| row.get(0)).expect("a sum")
+        let bytes: i64 = self.store().query_row(sum, [], |row| row.get(0)).expect("a sum");
+        u64::try_from(bytes).expect("a sum of lengths")
     }
 
     fn store(&self) -> MutexGuard<'_, Connection> {
@@ -81,7 +82,7 @@ impl HostServices for Kept {
                  ORDER BY key LIMIT ?5",
             )
             .map_err(failed)?;
-        let after = after.unwrap_or_default();
+        let (after, limit) = (after.unwrap_or_default(), i64::try_from(limit).unwrap_or(i64::MAX));
         let pairs = scan
             .query_map(params![own, prefix, after, behind(prefix), limit], |row| Ok((row.get(0)?, row.get(1)?)))
             .map_err(failed)?;

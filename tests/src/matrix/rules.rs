@@ -112,7 +112,12 @@ pub fn expected(cell: Cell) -> Expect {
         _ => Answered::ByEngine,
     };
     let held = if case.is_timed() { Duration::from_millis(SHORT) + PATIENCE } else { PATIENCE };
-    let word = if case.traceless { "unexplained" } else { "crashed" };
+    // An end without a trace behind an order to stop is taken for that order's.
+    let word = match (case.traceless, spot.when) {
+        (false, _) => "crashed",
+        (true, When::Stop) => "outside",
+        (true, _) => "unexplained",
+    };
     let verdict = (fate == Fate::GatewayEnds).then_some(word);
     Expect { fate, answered, codes, held, verdict }
 }

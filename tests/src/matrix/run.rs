@@ -358,7 +358,8 @@ impl Trial<'_> {
         }
     }
 
-    /// What the crash ledger must say at the next start: `crashed` keeps the engine out, `unexplained` shows it with a count.
+    /// What the crash ledger must say at the next start: `crashed` keeps the engine out, `unexplained` shows it with a count,
+    /// `outside` accuses nobody.
     fn judge_verdict(&mut self, wanted: &str) {
         let gateway = match Gateway::try_start(&self.setup) {
             Ok(gateway) => gateway,
@@ -372,6 +373,12 @@ impl Trial<'_> {
         }
         let row = self.row(gateway.client());
         let (state, crash) = (row["state"].as_str().unwrap_or_default(), &row["crash"]);
+        if wanted == "outside" {
+            if state == "crashed" || !crash.is_null() {
+                self.problem(format!("nobody is to be accused, and the engine is {state}: {crash}"));
+            }
+            return;
+        }
         if wanted == "crashed" && state != "crashed" || crash["verdict"] != wanted {
             self.problem(format!("the engine is {state}: {crash}"));
         }
