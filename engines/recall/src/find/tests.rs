@@ -49,7 +49,6 @@ impl Talk {
             role: message.role,
             time_ms: START_MS + message.day * pack::DAY_MS,
             tokens: count(&message.text) as u32 + 4,
-            starts_turn: message.role == role::USER,
             name: message.name,
             text: &message.text,
         });

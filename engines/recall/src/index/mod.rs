@@ -25,8 +25,6 @@ pub(crate) struct NewEntry<'a> {
     pub time_ms: i64,
     /// Tokens of the whole message as the host counts them.
     pub tokens: u32,
-    /// A turn starts here.
-    pub starts_turn: bool,
     /// Name of who said it, where participants have names; of the tool for tool results.
     pub name: Option<&'a str>,
     /// Its text: of an assistant's tool calls, names and arguments follow the words.
@@ -177,11 +175,6 @@ impl Index {
     /// Numbers of the names, each with the hashes of its words.
     pub(crate) fn names(&self) -> impl Iterator<Item = (u16, &[u64])> {
         (1..).zip(self.names.iter().map(|name| &*name.keys))
-    }
-
-    /// The place after the last passage of an entry.
-    pub(crate) fn passages_end(&self, entry: u32) -> u32 {
-        self.entries.get(entry as usize + 1).map_or(self.passages.len() as u32, |next| next.passage)
     }
 
     /// Bytes that are held.

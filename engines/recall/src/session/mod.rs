@@ -186,7 +186,6 @@ impl Session {
             role: head.role,
             time_ms: head.time_ms,
             tokens: head.tokens,
-            starts_turn: head.starts_turn(),
             name: stored.name,
             text: &indexed,
         });
