@@ -97,7 +97,7 @@ fn grown(scene: &Scene, engine: &EngineRef) {
         }
         let now = resident_bytes();
         let index = (now.saturating_sub(resident)) / (size - taken) as u64;
-        (taken, resident) = (size, now);
+        taken = size;
         let assembles = assemble(scene, engine, size);
         println!(
             "{size:>7} messages: ingest p50 {:>6.1} µs a message ({:.0} times faster), assemble p50 {:>6.2} p99 {:>6.2} ms{}",
