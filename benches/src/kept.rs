@@ -1,7 +1,10 @@
 //! Services for the benches of engines that keep something: a store in SQLite, and the tokenizer of the offline model.
 
+use engine_abi::wire::{cursor_outcome, service};
 use engineroom::model::{OFFLINE_MODEL, TokenCounter};
-use engineroom::slot::{CallScope, HostServices, ServiceError, ServiceStatus, StoreOp, StorePairs, TokenCount};
+use engineroom::slot::{
+    CallScope, CursorPage, CursorRequest, HostServices, ServiceError, ServiceStatus, StoreOp, StorePairs, TokenCount,
+};
 use engineroom::transcript::EngineOp;
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
@@ -53,12 +56,24 @@ fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
 
 impl HostServices for Kept {
     fn available(&self, service_id: &str) -> bool {
-        use engine_abi::wire::service;
-        [service::STORE, service::TOKENS].contains(&service_id)
+        [service::STORE, service::TOKENS, service::TRANSCRIPT].contains(&service_id)
     }
 
     fn count_tokens(&self, _: &CallScope<'_>, text: &str) -> Result<TokenCount, ServiceError> {
         Ok(TokenCount { tokens: self.counter.text(text), estimated: false })
+    }
+
+    /// Nothing is new: what an engine knows, it has from its store.
+    fn read_transcript(&self, _: &CallScope<'_>, _: CursorRequest) -> Result<CursorPage, ServiceError> {
+        Ok(CursorPage {
+            outcome: cursor_outcome::PAGE,
+            reset_reason: 0,
+            has_more: false,
+            cursor: None,
+            entries: Vec::new(),
+            serialized_bytes: 0,
+            required_bytes: 0,
+        })
     }
 
     fn store_get(&self, _: &CallScope<'_>, own: bool, key: &[u8]) -> Result<Option<Vec<u8>>, ServiceError> {
