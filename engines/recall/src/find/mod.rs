@@ -32,6 +32,8 @@ pub(crate) struct Ask<'a> {
     pub now_ms: i64,
     /// True for the entries that may be found: those of the active branch that are not shown otherwise.
     pub allowed: &'a dyn Fn(Ordinal) -> bool,
+    /// The model has the tool that reads on at a number.
+    pub expands: bool,
 }
 
 /// A passage that was found.
@@ -80,7 +82,7 @@ pub(crate) fn recalled(
     let items = pack::by_worth(index, &ranked(index, ask));
     let mut taken: Vec<usize> = Vec::new();
     // What lines cost is estimated; what the block costs is counted, and the estimate put right.
-    let mut room = budget.checked_sub(count(block::INTRO) + pack::DATE)?;
+    let mut room = budget.checked_sub(count(block::intro(ask.expands)) + pack::DATE)?;
     let mut best: Option<String> = None;
     for _ in 0..ROUNDS {
         let before = taken.len();
@@ -91,7 +93,7 @@ pub(crate) fn recalled(
         loop {
             let mut passages: Vec<u32> = taken.iter().map(|at| items[*at].passage).collect();
             passages.sort_unstable();
-            let block = block::render(index, texts, &passages);
+            let block = block::render(index, texts, &passages, ask.expands);
             let cost = count(&block);
             if cost <= budget {
                 room = budget - cost;

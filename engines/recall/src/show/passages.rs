@@ -63,15 +63,25 @@ impl Show<'_> {
         let shown = self.raw_places(tail);
         let first = heads.first().map_or(0, |head| head.id);
         let summarised = heads.first().is_some_and(|head| head.has(engine_abi::wire::entry_flags::SUMMARY));
-        let place = |id: u64| heads.binary_search_by_key(&id, |head| head.id);
+        // Mostly every entry is in the history, at the place of its number.
+        let place = |id: u64, near: usize| match heads.get(near) {
+            Some(head) if head.id == id => Ok(near),
+            _ => heads.binary_search_by_key(&id, |head| head.id),
+        };
         let allowed = |ordinal: Ordinal| {
             let Some(row) = self.session.rows.get(ordinal as usize) else { return false };
-            match place(row.id) {
+            match place(row.id, ordinal as usize) {
                 Ok(at) => !shown.iter().any(|range| range.contains(&at)),
                 Err(_) => summarised && row.id < first,
             }
         };
-        let ask = Ask { text: prompt.text(), name: prompt.name(), now_ms: self.now(), allowed: &allowed };
+        let ask = Ask {
+            text: prompt.text(),
+            name: prompt.name(),
+            now_ms: self.now(),
+            allowed: &allowed,
+            expands: self.expands,
+        };
         let texts = self.session.texts(self.context, Some(self.history));
         let frame = counter.block("")?;
         let count = |text: &str| counter.block(text).unwrap_or(u64::MAX / 4).saturating_sub(frame);

@@ -246,7 +246,7 @@ fn gather(session: &Session, context: &Context, asked: &Asked) -> engine_abi::Re
 
 fn words(session: &Session, asked: &Asked) -> Vec<Found> {
     let allowed = |ordinal| asked.filter.lets(session, ordinal);
-    let ask = Ask { text: &asked.query, name: None, now_ms: asked.now_ms, allowed: &allowed };
+    let ask = Ask { text: &asked.query, name: None, now_ms: asked.now_ms, allowed: &allowed, expands: true };
     // A long message has several passages.
     let hits: Vec<Hit> = crate::find::search(&session.index, &ask, asked.most() * 3);
     let mut seen = HashSet::new();
