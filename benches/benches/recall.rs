@@ -9,20 +9,17 @@
 
 use engine_abi::wire::{EntryHeadV1, entry_flags, role};
 use engineroom::compaction::View;
-use engineroom::config::{Config, EntryConfig, Isolation};
+use engineroom::config::Isolation;
 use engineroom::model::{OFFLINE_MODEL, TokenCounter};
-use engineroom::slot::{
-    AssembleInput, EngineRef, EntryRef, LeaseRequest, NoServices, PromptInput, Segment, SegmentContext, SessionFacts,
-    Slot,
-};
+use engineroom::slot::{AssembleInput, EngineRef, EntryRef, PromptInput, Segment, SegmentContext, SessionFacts};
 use engineroom::transcript::{Message, Role};
 use engineroom::worker::{ProbeCommand, use_command};
 use engineroom_benches::kept::Kept;
 use engineroom_benches::process::build_with;
+use engineroom_benches::scene::{dispose, engine, slot};
 use engineroom_benches::stats::Sample;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Messages of the session at each measurement, and what the other engine takes to assemble there, in ms.
 const SIZES: [(usize, Option<f64>); 4] =
@@ -51,12 +48,13 @@ fn main() {
     let scene = Scene { kept, view: said(SIZES[SIZES.len() - 1].0) };
     {
         let _inside = runtime.enter();
-        let slot = slot(&built, &folder.path().join("first"));
-        grown(&scene, &engine(&slot));
-        std::thread::spawn(move || slot.dispose_all(Duration::from_secs(60))).join().expect("the slot stops");
-        let slot = self::slot(&built, &folder.path().join("again"));
-        again(&scene, &engine(&slot));
-        std::thread::spawn(move || slot.dispose_all(Duration::from_secs(60))).join().expect("the slot stops");
+        for (name, measure) in [("first", grown as fn(&Scene, &EngineRef)), ("again", again)] {
+            let folder = folder.path().join(name);
+            std::fs::create_dir(&folder).expect("a folder");
+            let slot = slot(&built, &folder, "recall", Isolation::InProcess);
+            measure(&scene, &engine(&slot, "recall"));
+            dispose(slot);
+        }
     }
 }
 
@@ -234,30 +232,6 @@ fn word(mut rank: u64) -> String {
             return word;
         }
     }
-}
-
-/// A slot that `recall` serves, in this process.
-fn slot(built: &Path, folder: &Path) -> Arc<Slot> {
-    std::fs::create_dir(folder).expect("a folder");
-    let mut config = Config::defaults(folder.join("plugins.toml"));
-    config.plugins.slots.context_engine = vec!["recall".into()];
-    let entry = EntryConfig { isolation: Isolation::InProcess, ..EntryConfig::default() };
-    config.plugins.entries.insert("recall".into(), entry);
-    std::fs::create_dir(&config.plugins.dir).expect("a plugins folder");
-    let name = format!("{}recall{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let library = config.plugins.dir.join(&name);
-    std::fs::copy(built.join(&name), &library).expect("the engine");
-    std::fs::set_permissions(&library, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("its mode");
-    let slot = Slot::new(&config, tokio::runtime::Handle::current());
-    let started = Arc::clone(&slot);
-    std::thread::spawn(move || started.start(&(Arc::new(NoServices) as _))).join().expect("the slot starts");
-    slot
-}
-
-fn engine(slot: &Slot) -> EngineRef {
-    let lease = slot.lease(&LeaseRequest::turn("main", true)).expect("a lease");
-    assert_eq!(lease.engine().id(), "recall", "recall does not serve: {}", lease.reasons());
-    lease.engine().clone()
 }
 
 fn resident_bytes() -> u64 {

@@ -8,19 +8,18 @@
 )]
 
 use engineroom::compaction::View;
-use engineroom::config::{Config, EntryConfig, Isolation};
-use engineroom::slot::{AssembleInput, EngineRef, EntryRef, LeaseRequest, NoServices, Slot};
+use engineroom::config::Isolation;
+use engineroom::slot::{AssembleInput, EntryRef};
 use engineroom::transcript::{Message, Role};
 use engineroom::worker::{ChildLane, ProbeCommand, lane_pair, use_command};
 use engineroom_benches::process::build;
-use engineroom_benches::scene::{context, head};
+use engineroom_benches::scene::{context, dispose, engine, head, slot};
 use engineroom_benches::stats::Sample;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const BLOCKS: usize = 11;
 const TRIPS: usize = 2_000;
@@ -96,35 +95,16 @@ fn line(name: &str, sample: &Sample) {
     println!("  {name:<48} p50 {:>7.1}   p99 {:>7.1}", micros(sample, 50.0), micros(sample, 99.0));
 }
 
-/// A slot that `window` serves.
-fn slot(built: &Path, folder: &Path, isolation: Isolation) -> Arc<Slot> {
-    let mut config = Config::defaults(folder.join("plugins.toml"));
-    config.plugins.slots.context_engine = vec!["window".into()];
-    config.plugins.entries.insert("window".into(), EntryConfig { isolation, ..EntryConfig::default() });
-    std::fs::create_dir(&config.plugins.dir).expect("a plugins folder");
-    let name = format!("{}window{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let library = config.plugins.dir.join(&name);
-    std::fs::copy(built.join(&name), &library).expect("the engine");
-    std::fs::set_permissions(&library, std::os::unix::fs::PermissionsExt::from_mode(0o644)).expect("its mode");
-    let slot = Slot::new(&config, tokio::runtime::Handle::current());
-    let started = Arc::clone(&slot);
-    std::thread::spawn(move || started.start(&(Arc::new(NoServices) as _))).join().expect("the slot starts");
-    slot
-}
-
-fn engine(slot: &Slot) -> EngineRef {
-    let lease = slot.lease(&LeaseRequest::turn("main", true)).expect("a lease");
-    assert_eq!(lease.engine().id(), "window", "window does not serve");
-    lease.engine().clone()
-}
-
 /// The same two hooks of the same library, in-process behind the deadline and in a worker, block by block in turn.
 async fn hooks() {
     let built = build();
     use_command(ProbeCommand::new(built.join("engineroom")));
     let (near, far) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
-    let slots = [slot(&built, near.path(), Isolation::InProcess), slot(&built, far.path(), Isolation::Process)];
-    let engines = slots.each_ref().map(|slot| engine(slot));
+    let slots = [
+        slot(&built, near.path(), "window", Isolation::InProcess),
+        slot(&built, far.path(), "window", Isolation::Process),
+    ];
+    let engines = slots.each_ref().map(|slot| engine(slot, "window"));
 
     let entry = EntryRef { head: head(1), message: Arc::new(Message::text_of(Role::User, "x".repeat(1024))) };
     let body = Arc::new(Message::text_of(Role::User, "never read"));
@@ -158,9 +138,7 @@ async fn hooks() {
         let more = micros(&samples[1], 50.0) - micros(&samples[0], 50.0);
         println!("  the worker costs {more:.1} more at the median (target: under 30)");
     }
-    for slot in slots {
-        std::thread::spawn(move || slot.dispose_all(Duration::from_secs(5))).join().expect("the slot stops");
-    }
+    slots.into_iter().for_each(dispose);
 }
 
 fn assemble(view: &Arc<View>) -> AssembleInput {

@@ -1,8 +1,40 @@
 //! What the benches of single hooks call with.
 
 use engine_abi::wire::{EntryHeadV1, entry_flags, role};
-use engineroom::slot::{NoServices, SegmentContext, SessionFacts};
+use engineroom::config::{Config, EntryConfig, Isolation};
+use engineroom::slot::{EngineRef, LeaseRequest, NoServices, SegmentContext, SessionFacts, Slot};
+use engineroom_tests::library_name;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A slot that the library `id` of the folder `built` serves, with its own plugins in `folder`. Within a runtime.
+pub fn slot(built: &Path, folder: &Path, id: &str, isolation: Isolation) -> Arc<Slot> {
+    let mut config = Config::defaults(folder.join("plugins.toml"));
+    config.plugins.slots.context_engine = vec![id.to_owned()];
+    config.plugins.entries.insert(id.to_owned(), EntryConfig { isolation, ..EntryConfig::default() });
+    std::fs::create_dir(&config.plugins.dir).expect("a plugins folder");
+    let library = config.plugins.dir.join(library_name(id));
+    std::fs::copy(built.join(library_name(id)), &library).expect("the engine");
+    std::fs::set_permissions(&library, std::fs::Permissions::from_mode(0o644)).expect("its mode");
+    let slot = Slot::new(&config, tokio::runtime::Handle::current());
+    let started = Arc::clone(&slot);
+    std::thread::spawn(move || started.start(&(Arc::new(NoServices) as _))).join().expect("the slot starts");
+    slot
+}
+
+/// The engine that serves in a slot, which must be `id`.
+pub fn engine(slot: &Slot, id: &str) -> EngineRef {
+    let lease = slot.lease(&LeaseRequest::turn("main", true)).expect("a lease");
+    assert_eq!(lease.engine().id(), id, "{id} does not serve: {}", lease.reasons());
+    lease.engine().clone()
+}
+
+/// Has all engines of a slot disposed, outside of the runtime.
+pub fn dispose(slot: Arc<Slot>) {
+    std::thread::spawn(move || slot.dispose_all(Duration::from_secs(60))).join().expect("the slot stops");
+}
 
 /// A session whose context may have 8,000 tokens, without services.
 pub fn context() -> SegmentContext {
