@@ -61,7 +61,8 @@ pub(crate) fn assemble(
     let budget = context.session().token_budget().unwrap_or(u64::MAX);
     let mut state = std::mem::take(&mut *session.shown);
     let history = request.history();
-    let shares = Shares::of(config, budget, history.heads());
+    let running = request.prompt().map_or(0, |prompt| prompt.tokens());
+    let shares = Shares::of(config, budget, history.heads()).in_turn(config, running);
     let turn = request.prompt().map(passages::turn);
     if state.passages.as_ref().is_some_and(|passages| Some(passages.turn) != turn) {
         state.passages = None;
@@ -121,12 +122,11 @@ impl<'a> Show<'a> {
             });
         });
         let mut assembly = pieces.unwrap_or_default();
-        let mut estimate = shown;
-        if let Some((text, tokens)) = self.passages(request, tail, self.shares.budget.saturating_sub(shown))? {
+        if let Some((text, _)) = self.passages(request, tail, self.shares.budget.saturating_sub(shown))? {
             assembly = assembly.volatile_prompt(text);
-            estimate += tokens;
         }
-        Ok(assembly.estimated_tokens(estimate))
+        // Of what stands before the current turn: there the host counts, and passages stand in the current message.
+        Ok(assembly.estimated_tokens(shown))
     }
 
     /// The tail that this prompt has, after a batch where one is due.

@@ -64,8 +64,16 @@ impl Shares {
             retrieved: part(budget, retrieved).min(MOST_RETRIEVED),
             least_tail: part(budget, config.tail_share).max(1),
             log: part(budget.saturating_sub(NO_LOG), config.log_share),
-            pinned: part(budget, config.pinned_share) * budget.min(ALL_PINS) / ALL_PINS,
+            pinned: pinned(config, budget),
         }
+    }
+
+    /// The same within a turn of so many tokens, which the budget has off already. A loop of tool calls leaves less and less
+    /// beside it, and what the person asked for once and for all is the last to go: pins keep what they had when the turn
+    /// began, up to half of what is left.
+    pub(crate) fn in_turn(self, config: &Config, turn: u64) -> Shares {
+        let began = pinned(config, self.budget.saturating_add(turn).min(MOST));
+        Shares { pinned: self.pinned.max(began.min(self.budget / 2)), ..self }
     }
 
     /// Most that the tail may grow to, beside `pinned` and `log` tokens that stand before it.
@@ -80,6 +88,11 @@ impl Shares {
     pub(crate) fn low_tail(&self, pinned: u64, log: u64) -> u64 {
         part(self.most_tail(pinned, log), LOW_WATER).max(self.least_tail)
     }
+}
+
+/// Most for the pins of this budget.
+fn pinned(config: &Config, budget: u64) -> u64 {
+    part(budget, config.pinned_share) * budget.min(ALL_PINS) / ALL_PINS
 }
 
 /// `share` of `tokens`, rounded up.

@@ -191,3 +191,24 @@ fn quoted_text_cannot_leave_its_line() {
         assert_eq!(item.text.matches("\n[recall").count(), 0);
     }
 }
+
+#[test]
+fn what_was_asked_for_once_and_for_all_outlasts_a_loop_that_fills_the_window() {
+    let engine = engine("{}");
+    let talk = engine.talk("session", "test:session");
+    let mut history =
+        vec![Line::user(1, "Never delete files without asking me first."), Line::assistant(2, "I shall ask first.")];
+    history.extend(dialogue(120, 60).into_iter().skip(2));
+    for turn in history.chunks(2) {
+        talk.commit(&format!("turn {}", turn[0].id), turn).unwrap();
+    }
+    // The same turn grows from call to call, and leaves less and less of 12,000 tokens.
+    for running in [20, 4_000, 8_000, 10_000, 11_400] {
+        let prompt = Line::user(1_001, "Tidy up the folder of the crane.").with_tokens(running);
+        let budget = u64::from(12_000 - running);
+        let answer = talk.assemble(&history, Some(&prompt), Some(budget)).unwrap();
+        check(&history, &answer, budget);
+        let pinned = sent(&history, &answer).iter().any(|sent| sent.text.contains("Never delete files without asking"));
+        assert!(pinned, "with {running} tokens in the running turn");
+    }
+}

@@ -55,8 +55,8 @@ fn sent(history: &[Line], answer: &Assembled) -> Vec<Sent> {
     all
 }
 
-/// What an answer costs, as the host counts it.
-fn cost(history: &[Line], answer: &Assembled) -> u64 {
+/// What an answer costs, as the host counts it: what stands before the current turn, and the block at its head.
+fn cost(history: &[Line], answer: &Assembled) -> (u64, u64) {
     let text = |text: &str| if text.is_empty() { 0 } else { count(text) };
     let messages: u64 = sent(history, answer)
         .iter()
@@ -72,7 +72,7 @@ fn cost(history: &[Line], answer: &Assembled) -> u64 {
         let block = block.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         8 + count(&format!("<engine-context>\n{block}\n</engine-context>"))
     });
-    messages + block
+    (messages, block)
 }
 
 /// Holds an answer against the host's rules.
@@ -101,9 +101,9 @@ fn check(history: &[Line], answer: &Assembled, budget: u64) {
         }
     }
     assert!(open.is_empty(), "calls without their results: {open:?}");
-    let cost = cost(history, answer);
-    assert!(cost <= budget, "{cost} tokens of {budget}");
-    assert_eq!(answer.estimated_tokens, cost, "what it says that it costs");
+    let (before, block) = cost(history, answer);
+    assert!(before + block <= budget, "{before} and {block} tokens of {budget}");
+    assert_eq!(answer.estimated_tokens, before, "what it says that it costs before the current turn");
 }
 
 /// What the engine answers with a current turn behind the history; checked.
