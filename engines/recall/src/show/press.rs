@@ -17,6 +17,9 @@ use engine_abi::{CompactRequest, Compaction, Context, Result, Trigger};
 const NO_CANDIDATE: &str = "no_candidate";
 /// What could be folded is not longer than what would stand for it.
 const NO_PROGRESS: &str = "no_progress";
+/// Below so many tokens nothing is folded by hand without a line in the log: no provider caches a prompt that is so short, so
+/// nothing is won.
+const LITTLE: u64 = 512;
 /// Nobody needs it.
 const BELOW_THRESHOLD: &str = "below_threshold";
 
@@ -53,9 +56,14 @@ impl Show<'_> {
         }
         let (folded, after) = self.press(request, before)?;
         let same = folded == tail && self.state.stubs == was.stubs;
-        if same || after >= before {
+        // A person who asks for less would lose what nothing stands for then.
+        let untold = request.trigger() == Trigger::Manual
+            && self.state.stubs == was.stubs
+            && !self.state.log.iter().any(|item| !item.lines.is_empty())
+            && before < LITTLE;
+        if same || untold || after >= before {
             *self.state = was;
-            return Ok(Compaction::nothing(if same { NO_CANDIDATE } else { NO_PROGRESS }));
+            return Ok(Compaction::nothing(if same || untold { NO_CANDIDATE } else { NO_PROGRESS }));
         }
         self.state.held = self.state.from;
         self.state.pressed = heads.last().map_or(0, |last| last.id);

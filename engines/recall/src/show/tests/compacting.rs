@@ -109,3 +109,19 @@ fn a_restart_shows_the_same_bytes() {
     drop(first);
     assert_eq!(sent(&history, &run().assemble(&history, Some(20_000)).unwrap()), before);
 }
+
+#[test]
+fn by_hand_nothing_goes_that_nothing_would_stand_for() {
+    for budget in [6_000, 32_000] {
+        let engine = engine("{}");
+        let mut history = Vec::new();
+        for (turn, said) in ["My cat is called Biscuit.", "It is 3 years old.", "Ok thanks."].iter().enumerate() {
+            let id = turn as u64 * 2 + 1;
+            history.extend([Line::user(id, said), Line::assistant(id + 1, "Noted.")]);
+        }
+        let before = tokens(&engine, &history, budget);
+        let done = engine.compact(&history, Some(budget)).unwrap();
+        assert_eq!((done.ok, done.compacted, done.reason.as_deref()), (true, false, Some("no_candidate")), "{budget}");
+        assert_eq!(tokens(&engine, &history, budget), before);
+    }
+}
