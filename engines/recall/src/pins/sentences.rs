@@ -200,8 +200,12 @@ impl Reader<'_, '_> {
             return;
         }
         let mut from = 0;
+        let markup = markup(whole);
         let mut ends = boundaries(whole, &masked).into_iter().peekable();
         while let Some(end) = ends.next() {
+            if end > markup {
+                return;
+            }
             let next = ends.peek().copied();
             // "Run the linter first. Always." is one rule.
             if let Some(next) = next
@@ -237,6 +241,17 @@ impl Reader<'_, '_> {
             Next::Pasted => self.pasted = true,
         }
     }
+}
+
+/// Where markup begins in a block that holds an end tag: nobody speaks in elements, so that is from a page or a document. The
+/// block's length where there is none; a generic type such as `Vec<String>` is none.
+fn markup(block: &str) -> usize {
+    let tag = |(at, _): &(usize, &str)| block[at + 1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+    let ends = |(at, _): (usize, &str)| block[at + 2..].starts_with(|c: char| c.is_ascii_alphabetic());
+    if !block.match_indices("</").any(ends) {
+        return block.len();
+    }
+    block.match_indices('<').find(tag).map_or(block.len(), |(at, _)| at)
 }
 
 fn is_final(c: char) -> bool {

@@ -272,7 +272,7 @@ pub(super) const TABLE: Table = &[
         "your answers|your replies|your responses|your explanations|all answers|all replies|short answers|brief answers|long answers|\
          answers short|replies short|be concise|be brief|be terse|be succinct|be honest|be direct|be blunt|be critical|be precise|\
          be more concise|be less verbose|be verbose|honest feedback|emoji|emojis|pleasantries|small talk|apologise|apologize|\
-         apologising|apologizing|disclaimers|preamble|preambles|filler|flattery|commit messages|commit message style|code comments|\
+         apologising|apologizing|disclaimers|preamble|preambles|flattery|commit messages|commit message style|code comments|\
          british spelling|american spelling|british english|american english|ask me before|ask me first|ask before you|ask before|\
          unless i ask|when in doubt|do what i say|talk to me|speak to me|explain things|conventional commits",
     ),
