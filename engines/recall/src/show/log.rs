@@ -3,7 +3,8 @@
 //! It is append-only. A batch adds one item, and an item's bytes stay as they are until the log has outgrown its share: then, in
 //! the same batch, its older half is merged into one item that keeps the best of their lines.
 
-use super::quote::{QUOTED, minute};
+use super::quote::QUOTED;
+use crate::text::time::minute;
 use engine_abi::Head;
 use serde::{Deserialize, Serialize};
 

@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::index::Ordinal;
 use crate::session::others::Others;
 use crate::session::{Session, Stored};
+use crate::text::time::minute;
 use args::{Args, Wrong};
 use engine_abi::*;
 use serde_json::json;
@@ -119,7 +120,7 @@ fn ordinal(session: &Session, number: u64) -> Option<Ordinal> {
 /// What stands above a message: `#12 · 2024-05-03 14:22 · user Ada`.
 fn heading(out: &mut String, ordinal: Ordinal, stored: &Stored<'_>) {
     let head = stored.head();
-    let time = when::minute(head.time_ms);
+    let time = minute(head.time_ms);
     // Writing to a string cannot fail.
     let _ = write!(out, "#{}", number(ordinal));
     if !time.is_empty() {

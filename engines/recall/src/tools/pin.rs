@@ -5,10 +5,11 @@
 //! wrote them a little differently.
 
 use super::args::Wrong;
-use super::{Answer, Desk, no_such, number, ordinal, parameter, quote, when};
+use super::{Answer, Desk, no_such, number, ordinal, parameter, quote};
 use crate::index::Ordinal;
 use crate::pins::{Kind, Pin, PinId};
 use crate::session::Stored;
+use crate::text::time::minute;
 use engine_abi::wire::role;
 use engine_abi::{CursorRequest, Page, wire};
 use regex::{Regex, RegexBuilder};
@@ -253,7 +254,7 @@ fn list(desk: &Desk<'_>) -> Result<String, Wrong> {
             Kind::Task => "task",
         };
         let _ = write!(out, "id {} · {kind} · said in #{}", pin.id, number(pin.ordinal));
-        let time = when::minute(pin.time_ms);
+        let time = minute(pin.time_ms);
         if !time.is_empty() {
             let _ = write!(out, " · {time}");
         }

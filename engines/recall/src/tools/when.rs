@@ -56,17 +56,10 @@ fn stretch(start: DateTime, length: Span) -> Option<Range<i64>> {
     Some(ms(start)?..ms(end)?)
 }
 
-/// A time to the minute, in UTC; empty for none.
-pub(crate) fn minute(time_ms: i64) -> String {
-    match Timestamp::from_millisecond(time_ms) {
-        Ok(time) if time_ms > 0 => time.strftime("%Y-%m-%d %H:%M").to_string(),
-        _ => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::time::minute;
 
     /// Wednesday, 2024-05-15, 12:00 UTC.
     const NOW: i64 = 1_715_774_400_000;
