@@ -90,9 +90,55 @@ impl Config {
                 return Err(Error::new(format_args!("{name} is {share}; it must be from {least} to {most}")));
             }
         }
-        if retrieved + self.tail_share > 1.0 {
-            return Err(Error::new("retrieved_share and tail_share together are more than the whole budget"));
+        // In thousandths, as they are shown: 0.7 and 0.3 are no more than 1.
+        let [of_passages, of_tail] = [retrieved, self.tail_share].map(|share| (share * 1_000.0).round() / 1_000.0);
+        if of_passages + of_tail > 1.0 + 1e-9 {
+            let [for_passages, for_tail] = [of_tail, of_passages].map(|other| format!("{:.3}", 1.0 - other));
+            let (for_passages, for_tail) = (shortened(&for_passages), shortened(&for_tail));
+            return Err(Error::new(format_args!(
+                "retrieved_share {of_passages} and tail_share {of_tail} are together more than the whole budget; lower \
+                 retrieved_share to {for_passages} or tail_share to {for_tail}"
+            )));
         }
         Ok(self)
+    }
+}
+
+/// A share without the zeros at its end.
+fn shortened(share: &str) -> &str {
+    share.trim_end_matches('0').trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(json: &str) -> Option<String> {
+        let config: Config = serde_json::from_str(json).unwrap();
+        config.checked().err().map(|error| error.message().to_owned())
+    }
+
+    #[test]
+    fn shares_that_are_too_much_together_say_which_to_lower_and_how_far() {
+        let said = refused(r#"{"retrieved_share": 0.6, "tail_share": 0.55}"#).unwrap();
+        assert!(said.contains("lower retrieved_share to 0.45 or tail_share to 0.4"), "{said}");
+        assert_eq!(refused(r#"{"retrieved_share": 0.7, "tail_share": 0.3}"#), None, "whatever 0.7 and 0.3 add up to");
+        assert_eq!(refused(r#"{"retrieved_share": "auto", "tail_share": 0.9}"#), None);
+        assert!(refused(r#"{"retrieved_share": 0.9}"#).unwrap().contains("from 0 to 0.75"));
+    }
+
+    #[test]
+    fn what_the_schema_allows_the_engine_takes() {
+        let schema: serde_json::Value = serde_json::from_str(include_str!("schema.json")).unwrap();
+        let share = &schema["properties"]["retrieved_share"];
+        assert_eq!(
+            (&share["minimum"], &share["maximum"], &share["pattern"]),
+            (&0.into(), &0.75.into(), &"^auto$".into())
+        );
+        // One rule that says what it allows, and not several of which each says only that it does not hold.
+        assert!(!schema.to_string().contains("anyOf") && !schema.to_string().contains("oneOf"));
+        for key in schema["properties"].as_object().unwrap().keys() {
+            assert!(include_str!("config.rs").contains(&format!("pub {key}:")), "{key}");
+        }
     }
 }
