@@ -78,6 +78,7 @@ impl ContextEngine for Recall {
         let held = self.sessions.of(context)?;
         let mut session = held.lock();
         session.reconcile(context, request.history())?;
+        session.note_branch(request.history(), request.prompt().and_then(Prompt::entry_id));
         let assembly = show::assemble(&self.config, &mut session, context, request)?;
         session.store_if_allowed(context)?;
         Ok(assembly)

@@ -149,6 +149,40 @@ impl Session {
         Ok(())
     }
 
+    /// Takes note of what the client has edited away: entries that are known, and stand neither in the history of a prompt nor
+    /// behind it. `prompt` is the entry of the current turn. Costs a comparison for each entry.
+    pub(crate) fn note_branch(&mut self, history: History<'_>, prompt: Option<u64>) {
+        let heads = history.heads();
+        // What a compaction of the host has summarised still counts.
+        let summary = heads.first().filter(|head| head.has(entry_flags::SUMMARY)).map_or(0, |head| head.id);
+        let turn = prompt.unwrap_or(u64::MAX);
+        let mut away: Vec<(Ordinal, Ordinal)> = Vec::new();
+        let mut at = 0;
+        let mut look = |ordinal: Ordinal| {
+            let id = self.rows[ordinal as usize].id;
+            while heads.get(at).is_some_and(|head| head.id < id) {
+                at += 1;
+            }
+            if heads.get(at).is_some_and(|head| head.id == id) || id < summary || id >= turn {
+                return;
+            }
+            match away.last_mut() {
+                Some((_, last)) if *last + 1 == ordinal => *last = ordinal,
+                _ => away.push((ordinal, ordinal)),
+            }
+        };
+        match &self.by_id {
+            Some(by_id) => by_id.iter().copied().for_each(&mut look),
+            None => (0..Ordinal::try_from(self.rows.len()).unwrap_or(Ordinal::MAX)).for_each(&mut look),
+        }
+        away.sort_unstable();
+        self.shown.change(|shown| {
+            let changed = shown.away != away;
+            shown.away = away;
+            changed
+        });
+    }
+
     /// The ordinal of the entry with this id.
     pub(crate) fn ordinal(&self, id: u64) -> Option<Ordinal> {
         let Some(by_id) = &self.by_id else {

@@ -91,6 +91,12 @@ impl<'a> Stored<'a> {
         self.role == role::TOOL && self.asked_in.is_some() && self.name.is_some_and(tools::is_own)
     }
 
+    /// An answer of one of this engine's tools, or a message that does nothing but call them.
+    pub(crate) fn is_own(&self) -> bool {
+        let calls = !self.calls.is_empty() && self.calls.iter().all(|call| tools::is_own(call.name));
+        self.is_own_answer() || (calls && self.text.trim().is_empty())
+    }
+
     fn with_calls(&self, is_told: impl Fn(&Call<'_>) -> bool) -> Cow<'a, str> {
         if self.calls.is_empty() {
             return Cow::Borrowed(self.text);

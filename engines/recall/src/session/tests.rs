@@ -293,7 +293,7 @@ fn of_a_turn_that_is_not_stored_nothing_is_kept_and_its_history_can_be_searched(
     let history = turn(10, 0);
     talk.assemble(&history, Some(&Line::user(0, "And now?")), Some(1_000)).unwrap();
     let found = tool(&talk, "recall_search", r#"{"mode": "regex", "query": "noon"}"#);
-    assert!(found.contains("#1") && found.contains("before noon"), "{found}");
+    assert!(found.contains("\n1 · ") && found.contains("before noon"), "{found}");
     assert!(tool(&talk, "recall_pin", r#"{"action": "list"}"#).contains("before noon"));
     talk.ingest(&Line::user(14, "And now?")).unwrap();
     talk.ended().unwrap();
@@ -312,7 +312,7 @@ fn an_entry_that_was_only_seen_may_become_another() {
     let now = [turn(10, 1), turn(20, 3)].concat();
     talk.assemble(&now, None, Some(1_000)).unwrap();
     let read = tool(&talk, "recall_expand", r#"{"numbers": "1-8"}"#);
-    assert!(read.contains("#5") && read.contains("The boat lies") && !read.contains("Never book"), "{read}");
+    assert!(read.contains("\n5 · ") && read.contains("The boat lies") && !read.contains("Never book"), "{read}");
 }
 
 #[test]
@@ -427,7 +427,7 @@ fn other_sessions_are_read_where_that_is_granted_and_vanish_with_them() {
     assert!(tool(&here, "recall_search", all).contains("must grant \"sessions\""));
     world.grant_sessions(true);
     let found = tool(&here, "recall_search", all);
-    assert!(found.contains("#1 · ") && found.contains(" · in session agent:main:harbour\n> The boat lies"), "{found}");
+    assert!(found.contains("\n1 · ") && found.contains(" · in session agent:main:harbour\n> The boat lies"), "{found}");
     let read = tool(&here, "recall_expand", r#"{"numbers": 1, "session": "agent:main:harbour"}"#);
     assert!(read.ends_with("> The boat lies at quay 7; always knock first.\n"), "{read}");
     assert!(tool(&here, "recall_expand", r#"{"numbers": 1, "session": "agent:main:moon"}"#).contains("no such other"));

@@ -62,8 +62,9 @@ pub(crate) fn assemble(
     let mut state = std::mem::take(&mut *session.shown);
     let history = request.history();
     let running = request.prompt().map_or(0, |prompt| prompt.tokens());
-    let shares = Shares::of(config, budget, history.heads()).in_turn(config, running);
     let turn = request.prompt().map(passages::turn);
+    let is_loop = turn.is_some_and(|turn| state.is_in_loop(turn, running));
+    let shares = Shares::of(config, budget, history.heads()).in_turn(config, running, is_loop);
     if state.passages.as_ref().is_some_and(|passages| Some(passages.turn) != turn) {
         state.passages = None;
     }
@@ -76,6 +77,7 @@ pub(crate) fn assemble(
         focus: None,
         expands: config.tools,
         folded: false,
+        is_loop,
     };
     let answer = show.assemble(request);
     *session.shown = state;
@@ -95,6 +97,8 @@ pub(crate) struct Show<'a> {
     pub expands: bool,
     /// A batch was made in this look.
     pub folded: bool,
+    /// The current turn is in a loop of tool calls.
+    pub is_loop: bool,
 }
 
 impl<'a> Show<'a> {
@@ -148,7 +152,8 @@ impl<'a> Show<'a> {
         let passages = if passages <= self.shares.budget / MOST_FROZEN { passages } else { 0 };
         let over =
             cost > self.shares.most_tail(pinned, log) || used + passages > self.shares.budget || log > self.log_limit();
-        if over || moved || self.has_room(tail, floor, cost) {
+        // What a loop does not need now, it will: the tail grows again with the next turn.
+        if over || moved || (!self.is_loop && self.has_room(tail, floor, cost)) {
             return self.batch(floor);
         }
         if self.state.repin {
@@ -230,7 +235,8 @@ impl<'a> Show<'a> {
     pub(crate) fn batch(&mut self, floor: usize) -> Result<Tail> {
         let heads = self.history.heads();
         if floor == 0 && self.state.pressed == 0 && tokens(heads) <= self.shares.budget {
-            *self.state = State { model: std::mem::take(&mut self.state.model), ..State::default() };
+            let State { model, turn, away, .. } = std::mem::take(self.state);
+            *self.state = State { model, turn, away, ..State::default() };
             return Ok(Tail { from: 0, lead: None });
         }
         let pinned = self.pin()? + self.summary_tokens();

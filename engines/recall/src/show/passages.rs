@@ -1,7 +1,9 @@
 //! The passages of older turns that one turn is shown at the head of the current user message.
 //!
 //! They are looked for once for each turn and stay as they are through its model calls, so that a loop of tool calls sends the same
-//! prefix again. They are made anew when they no longer fit, or when something was folded that was shown before.
+//! prefix again. They are made anew when they no longer fit, or when something was folded that was shown before. Those of plain
+//! dialogue take most of a budget; when a loop begins behind them they are halved until they are what a loop gets, so that each of
+//! a few calls sends the rest of the prompt anew and all others only what they add.
 
 use super::Show;
 use super::count::Counter;
@@ -35,16 +37,19 @@ impl Show<'_> {
             return Ok(None);
         }
         let turn = turn(prompt);
-        let room = match &self.state.passages {
+        let mut room = match &self.state.passages {
             // Where nothing was worth showing, what was folded since may be.
             Some(known) if known.tokens <= room && !(known.text.is_none() && self.folded) => {
                 return Ok(known.text.clone().map(|text| (text, known.tokens)));
             }
             // Its loop has left too little room. What fits into a part of it stays for some calls more.
-            Some(_) => room / SHRUNK.1 * SHRUNK.0,
-            None => room,
+            Some(known) => {
+                let most =
+                    if self.is_loop { self.shares.retrieved.max(known.tokens / 2) } else { self.shares.retrieved };
+                (room / SHRUNK.1 * SHRUNK.0).min(most)
+            }
+            None => room.min(self.shares.retrieved),
         };
-        let mut room = room.min(self.shares.retrieved);
         let heads = self.history.heads();
         if tokens(heads) <= self.shares.budget {
             // Somebody asked for less than would fit: the passages must not bring it all back.

@@ -3,7 +3,8 @@
 //! Measured on LoCoMo, raw passages that were picked well tell more per token than anything else at small budgets, so in plain
 //! dialogue they get three quarters, up to a size beyond which more passages hardly add evidence. In a session of tool loops the
 //! same prefix is sent again with every call, and the tail holds what the loop works on: there the passages, which change with
-//! every turn, get a tenth. Between the two the share moves with the mean number of tool results in a turn.
+//! every turn, get a tenth. Between the two the share moves with the mean number of tool results in a turn, and a turn whose own
+//! loop has begun counts as one of loops, whatever was before it.
 
 use crate::config::{Auto, Config, Share};
 use engine_abi::Head;
@@ -71,9 +72,13 @@ impl Shares {
     /// The same within a turn of so many tokens, which the budget has off already. A loop of tool calls leaves less and less
     /// beside it, and what the person asked for once and for all is the last to go: pins keep what they had when the turn
     /// began, up to half of what is left.
-    pub(crate) fn in_turn(self, config: &Config, turn: u64) -> Shares {
+    pub(crate) fn in_turn(self, config: &Config, turn: u64, is_loop: bool) -> Shares {
         let began = pinned(config, self.budget.saturating_add(turn).min(MOST));
-        Shares { pinned: self.pinned.max(began.min(self.budget / 2)), ..self }
+        let retrieved = match config.retrieved_share {
+            Share::Named(Auto::Auto) if is_loop => self.retrieved.min(part(self.budget, RETRIEVED_IN_LOOPS)),
+            _ => self.retrieved,
+        };
+        Shares { pinned: self.pinned.max(began.min(self.budget / 2)), retrieved, ..self }
     }
 
     /// Most that the tail may grow to, beside `pinned` and `log` tokens that stand before it.

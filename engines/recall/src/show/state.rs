@@ -1,6 +1,7 @@
 //! What is remembered of the prompts before, so that the next one begins with the same bytes.
 
 use super::log::{Item, Line};
+use crate::index::Ordinal;
 use engine_abi::wire::{entry_flags, role};
 use engine_abi::{Head, Message};
 use serde::{Deserialize, Serialize};
@@ -32,12 +33,26 @@ pub(crate) struct State {
     pub repin: bool,
     /// Gists that a model wrote and that no prompt shows yet, by the first entry of their item.
     pub written: BTreeMap<u64, Vec<Line>>,
+    /// Entries that the client has edited away: first and last ordinal of each stretch, rising.
+    pub away: Vec<(Ordinal, Ordinal)>,
     /// The passages of the current turn.
     #[serde(skip)]
     pub passages: Option<Passages>,
+    /// The current turn.
+    #[serde(skip)]
+    pub turn: Option<Turn>,
     /// What the last prompt's part of the engine cost, the passages not counted.
     #[serde(skip)]
     pub shown_tokens: u64,
+}
+
+/// The current turn, as it was at its first model call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// Names it, by its prompt.
+    pub name: u64,
+    /// Tokens that it had.
+    pub began: u64,
 }
 
 /// A text with what it costs as a message.
@@ -110,6 +125,20 @@ pub(crate) struct Tail {
 }
 
 impl State {
+    /// Takes note of the current turn, which costs `tokens` by now; true when it has grown since its first model call. It grows by
+    /// calls of tools and their results: an engine is not shown them, but the budget feels them.
+    pub(crate) fn is_in_loop(&mut self, turn: u64, tokens: u64) -> bool {
+        let known = self.turn.filter(|known| known.name == turn);
+        let known = *self.turn.insert(known.unwrap_or(Turn { name: turn, began: tokens }));
+        tokens > known.began
+    }
+
+    /// The entry was edited away, as the last prompt knew it.
+    pub(crate) fn is_away(&self, ordinal: Ordinal) -> bool {
+        let at = self.away.partition_point(|(_, last)| *last < ordinal);
+        self.away.get(at).is_some_and(|(first, _)| *first <= ordinal)
+    }
+
     /// Pins were added or removed by the tool: the next prompt shows it, whatever that costs in cached bytes.
     pub(crate) fn pins_changed(&mut self) {
         self.repin = true;

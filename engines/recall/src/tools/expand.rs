@@ -78,7 +78,7 @@ fn read(desk: &Desk<'_>, session: &Session, named: &str) -> Answer {
         }
         let value = texts.value(*ordinal)?;
         let Some(stored) = value.as_deref().and_then(Stored::decode) else {
-            let _ = writeln!(out, "#{} cannot be read", number(*ordinal));
+            let _ = writeln!(out, "{} cannot be read", number(*ordinal));
             shown += 1;
             continue;
         };
@@ -86,13 +86,13 @@ fn read(desk: &Desk<'_>, session: &Session, named: &str) -> Answer {
         let start = if at == 0 { told.floor_char_boundary(offset) } else { 0 };
         if start != 0 && start >= told.len() {
             let (number, bytes) = (number(*ordinal), told.len());
-            return Ok(Err(format!("#{number} has {bytes} bytes; the offset must be smaller")));
+            return Ok(Err(format!("{number} has {bytes} bytes; the offset must be smaller")));
         }
         if at > 0 && told.len() > room && room < BYTES / 2 {
             break;
         }
         let end = told.floor_char_boundary(start.saturating_add(room));
-        heading(&mut out, *ordinal, &stored);
+        heading(&mut out, session, *ordinal, &stored);
         if start > 0 || end < told.len() {
             let _ = write!(out, " · bytes {start} to {end} of {}", told.len());
         }
@@ -112,7 +112,7 @@ fn read(desk: &Desk<'_>, session: &Session, named: &str) -> Answer {
     }
     if let Some((ordinal, end)) = goes_on {
         let number = number(ordinal);
-        let _ = writeln!(out, "#{number} goes on: recall_expand with numbers [{number}]{named} and offset {end}.");
+        let _ = writeln!(out, "{number} goes on: recall_expand with numbers [{number}]{named} and offset {end}.");
         shown += 1;
     }
     if shown < wanted.len() {

@@ -117,12 +117,13 @@ fn ordinal(session: &Session, number: u64) -> Option<Ordinal> {
     ((ordinal as usize) < session.rows.len()).then_some(ordinal)
 }
 
-/// What stands above a message: `#12 · 2024-05-03 14:22 · user Ada`.
-fn heading(out: &mut String, ordinal: Ordinal, stored: &Stored<'_>) {
+/// What stands above a message: `12 · 2024-05-03 14:22 · user Ada`. What the client has edited away since says so: the tools lose
+/// nothing, and a model must not take it for what counts.
+fn heading(out: &mut String, session: &Session, ordinal: Ordinal, stored: &Stored<'_>) {
     let head = stored.head();
     let time = minute(head.time_ms);
     // Writing to a string cannot fail.
-    let _ = write!(out, "#{}", number(ordinal));
+    let _ = write!(out, "{}", number(ordinal));
     if !time.is_empty() {
         let _ = write!(out, " · {time}");
     }
@@ -131,7 +132,10 @@ fn heading(out: &mut String, ordinal: Ordinal, stored: &Stored<'_>) {
         let _ = write!(out, " {name}");
     }
     if let Some(asked_in) = stored.asked_in {
-        let _ = write!(out, ", asked for in #{}", number(asked_in));
+        let _ = write!(out, ", asked for in {}", number(asked_in));
+    }
+    if session.shown.is_away(ordinal) {
+        out.push_str(" · edited away");
     }
 }
 
@@ -143,7 +147,7 @@ fn no_such(session: &Session) -> Wrong {
     }
 }
 
-/// Numbers of rising ordinals, with ranges: `#3, #5-#9`.
+/// Numbers of rising ordinals, with ranges: `3, 5-9`.
 fn listed(ordinals: &[Ordinal]) -> String {
     let mut out = String::new();
     let mut at = 0;
@@ -154,8 +158,8 @@ fn listed(ordinals: &[Ordinal]) -> String {
         }
         let comma = if out.is_empty() { "" } else { ", " };
         let _ = match first == at {
-            true => write!(out, "{comma}#{}", number(ordinals[at])),
-            false => write!(out, "{comma}#{}-#{}", number(ordinals[first]), number(ordinals[at])),
+            true => write!(out, "{comma}{}", number(ordinals[at])),
+            false => write!(out, "{comma}{}-{}", number(ordinals[first]), number(ordinals[at])),
         };
         at += 1;
     }

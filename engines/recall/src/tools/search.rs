@@ -9,6 +9,7 @@ use engine_abi::Context;
 use engine_abi::wire::role;
 use regex::{Regex, RegexBuilder};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::ops::{Range, RangeInclusive};
@@ -60,7 +61,7 @@ struct Found {
 /// What was found in one session, as much as is asked for and one more.
 struct Results {
     found: Vec<Found>,
-    /// Not everything was searched: down to this ordinal.
+    /// Not everything was searched: down to this ordinal; by time, up to it.
     stopped_at: Option<Ordinal>,
 }
 
@@ -192,6 +193,15 @@ impl Asked {
         Ok(Asked { mode, query, regex, numbers, filter, now_ms, limit, page })
     }
 
+    /// What is searched and quoted of an entry; `None` for what these tools were asked and answered, which is found where it was
+    /// said. Whoever asks for a number gets what has it, and the answers are there for whoever asks for results of tools.
+    fn searched<'a>(&self, stored: &Stored<'a>) -> Option<Cow<'a, str>> {
+        if self.mode == Mode::Id || (stored.is_own_answer() && self.filter.role == Some(role::TOOL)) {
+            return Some(stored.told());
+        }
+        (!stored.is_own()).then(|| stored.indexed())
+    }
+
     /// How many are skipped: the pages before.
     fn skip(&self) -> usize {
         (self.page - 1) * self.limit
@@ -235,11 +245,7 @@ fn gather(session: &Session, context: &Context, asked: &Asked) -> engine_abi::Re
             }
             all(found)
         }
-        (Mode::Time, _) => {
-            let ordinals = 0..Ordinal::try_from(session.rows.len()).unwrap_or(Ordinal::MAX);
-            let in_time = ordinals.filter(|ordinal| asked.filter.lets(session, *ordinal));
-            all(in_time.take(asked.most()).map(|ordinal| Found { ordinal, at: 0 }).collect())
-        }
+        (Mode::Time, _) => by_time(session, context, asked)?,
         _ => all(words(session, asked)),
     }))
 }
@@ -256,31 +262,54 @@ fn words(session: &Session, asked: &Asked) -> Vec<Found> {
 
 /// Newest first, until there are enough or the time is over.
 fn by_regex(session: &Session, context: &Context, asked: &Asked, regex: &Regex) -> engine_abi::Result<Results> {
+    let count = Ordinal::try_from(session.rows.len()).unwrap_or(Ordinal::MAX);
+    let chunks = (0..count.div_ceil(CHUNK)).rev().map(|chunk| chunk * CHUNK..((chunk + 1) * CHUNK).min(count));
+    let place = |text: &str| regex.find(text).map(|matched| matched.start().saturating_sub(BEFORE));
+    scan(session, context, asked, chunks, true, &place)
+}
+
+/// Oldest first, until there are enough or the time is over.
+fn by_time(session: &Session, context: &Context, asked: &Asked) -> engine_abi::Result<Results> {
+    let count = Ordinal::try_from(session.rows.len()).unwrap_or(Ordinal::MAX);
+    let chunks = (0..count.div_ceil(CHUNK)).map(|chunk| chunk * CHUNK..((chunk + 1) * CHUNK).min(count));
+    scan(session, context, asked, chunks, false, &|_| Some(0))
+}
+
+/// Looks through chunks of entries; `place` says where in a text what is looked for stands.
+fn scan(
+    session: &Session,
+    context: &Context,
+    asked: &Asked,
+    chunks: impl Iterator<Item = Range<Ordinal>>,
+    newest_first: bool,
+    place: &dyn Fn(&str) -> Option<usize>,
+) -> engine_abi::Result<Results> {
     let texts = session.texts(context, None);
     let rest = context.remaining() / 4;
     let mut found: Vec<Found> = Vec::new();
-    let mut end = Ordinal::try_from(session.rows.len()).unwrap_or(Ordinal::MAX);
-    while end > 0 && found.len() < asked.most() {
+    for chunk in chunks {
+        if found.len() >= asked.most() {
+            break;
+        }
         context.check()?;
         if context.remaining() < rest {
-            return Ok(Results { found, stopped_at: Some(end) });
+            let at = if newest_first { chunk.end } else { chunk.start };
+            return Ok(Results { found, stopped_at: Some(at) });
         }
-        let start = end.saturating_sub(CHUNK);
-        if (start..end).any(|ordinal| asked.filter.lets(session, ordinal)) {
-            let mut chunk: Vec<Found> = Vec::new();
-            texts.each(start..end, |ordinal, stored| {
-                // What was quoted before is found where it was said, unless answers of tools are asked for.
-                let is_quoted = stored.is_own_answer() && asked.filter.role != Some(role::TOOL);
-                if asked.filter.lets(session, ordinal)
-                    && !is_quoted
-                    && let Some(matched) = regex.find(&stored.told())
-                {
-                    chunk.push(Found { ordinal, at: matched.start().saturating_sub(BEFORE) });
-                }
-            })?;
-            found.extend(chunk.into_iter().rev());
+        if !chunk.clone().any(|ordinal| asked.filter.lets(session, ordinal)) {
+            continue;
         }
-        end = start;
+        let from = found.len();
+        texts.each(chunk, |ordinal, stored| {
+            if asked.filter.lets(session, ordinal)
+                && let Some(at) = asked.searched(stored).and_then(|text| place(&text))
+            {
+                found.push(Found { ordinal, at });
+            }
+        })?;
+        if newest_first {
+            found[from..].reverse();
+        }
     }
     Ok(Results { found, stopped_at: None })
 }
@@ -335,24 +364,26 @@ fn shown(context: &Context, asked: &Asked, places: &[Place<'_>], left: usize) ->
     for (place, Found { ordinal, at }) in page {
         let value = place.session.texts(context, None).value(*ordinal)?;
         let Some(stored) = value.as_deref().and_then(Stored::decode) else {
-            let _ = writeln!(out, "#{} cannot be read", number(*ordinal));
+            let _ = writeln!(out, "{} cannot be read", number(*ordinal));
             continue;
         };
-        heading(&mut out, *ordinal, &stored);
+        heading(&mut out, place.session, *ordinal, &stored);
         if let Some(name) = &place.name {
             let _ = write!(out, " · in session {name}");
         }
         out.push('\n');
-        quote::snippet(&mut out, &stored.told(), *at, SNIPPET);
+        let text = asked.searched(&stored).unwrap_or_else(|| stored.told());
+        quote::snippet(&mut out, &text, *at, SNIPPET);
     }
     if has_more {
         let _ = writeln!(out, "There are more: ask again with page {}.", asked.page + 1);
     }
     for place in places {
         if let Some(ordinal) = place.results.stopped_at {
+            let side = if asked.mode == Mode::Time { "newer" } else { "older" };
             let _ = writeln!(
                 out,
-                "The time was over before all was searched: what is older than #{} is not. Narrow it with from and to.",
+                "The time was over before all was searched: what is {side} than {} is not. Narrow it with from and to.",
                 number(ordinal)
             );
         }

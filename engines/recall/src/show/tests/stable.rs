@@ -3,7 +3,7 @@
 use super::*;
 
 /// A prompt as bytes, system prompt and rendering aside.
-fn bytes(sent: &[Sent], block: Option<&str>, turn: &[Line]) -> String {
+fn bytes_of(sent: &[Sent], block: Option<&str>, turn: &[Line]) -> String {
     let mut all = String::new();
     for sent in sent {
         all.push_str(&format!("{}{}{:?}{:?}\n", sent.role, sent.text, sent.calls, sent.answers));
@@ -34,7 +34,7 @@ fn shares(window: u64) -> Vec<usize> {
                 let block = answer.volatile_prompt_addition.as_ref().map_or(0, |block| count(block));
                 assert!(block <= window / 10 + 20, "the passages take {block} of {window}");
             }
-            let prompt = bytes(&sent(&history, &answer), answer.volatile_prompt_addition.as_deref(), now);
+            let prompt = bytes_of(&sent(&history, &answer), answer.volatile_prompt_addition.as_deref(), now);
             let common = prompt.bytes().zip(before.bytes()).take_while(|(a, b)| a == b).count();
             shares.push(common * 100 / prompt.len());
             before = prompt;
@@ -53,4 +53,45 @@ fn a_loop_of_tool_calls_sends_the_same_prefix_again() {
     let low = shares[shares.len() / 10];
     assert!(median >= 93, "{median} %");
     assert!(low >= 40, "{low} %");
+}
+
+/// A turn of `calls` calls behind plain dialogue: of each prompt's bytes the share that the call before had sent, in percent, and
+/// the tokens of the passages.
+fn first_loop(window: u64, calls: u64, bytes: usize) -> Vec<(usize, u64)> {
+    let engine = engine("{}");
+    let talk = engine.talk("session", "test:session");
+    let history = dialogue(window / 50, 60);
+    for turn in history.chunks(2) {
+        talk.commit(&format!("turn {}", turn[0].id), turn).unwrap();
+    }
+    let all = looped(1_000_001, calls, bytes);
+    let (mut before, mut seen) = (String::new(), Vec::new());
+    for done in 0..=calls {
+        let now = &all[..1 + done as usize * 2];
+        let current: u32 = now.iter().map(|line| line.tokens).sum();
+        let budget = window - u64::from(current);
+        let prompt = Line::user(all[0].id, "What did Anna say of the 40th crane? Look into its file.");
+        let answer = talk.assemble(&history, Some(&prompt.with_tokens(current)), Some(budget)).unwrap();
+        check(&history, &answer, budget);
+        let block = answer.volatile_prompt_addition.as_deref();
+        let prompt = bytes_of(&sent(&history, &answer), block, now);
+        let common = prompt.bytes().zip(before.bytes()).take_while(|(a, b)| a == b).count();
+        seen.push((common * 100 / prompt.len(), block.map_or(0, count)));
+        before = prompt;
+    }
+    seen
+}
+
+#[test]
+fn the_first_loop_behind_plain_dialogue_sends_the_same_prefix_again() {
+    for (window, calls, bytes) in [(4_096, 20, 300), (8_192, 30, 500), (32_000, 40, 1_800), (32_000, 24, 600)] {
+        let seen = first_loop(window, calls, bytes);
+        assert!(seen[0].1 > window.min(10_000) / 2, "{window}: dialogue has its passages: {seen:?}");
+        let mut shares: Vec<usize> = seen[2..].iter().map(|(share, _)| *share).collect();
+        shares.sort_unstable();
+        let (median, low) = (shares[shares.len() / 2], shares[shares.len() / 4]);
+        assert!(median >= 90 && low >= 85, "{window}: {median} % in the median: {seen:?}");
+        let (_, last) = seen[seen.len() - 1];
+        assert!(last > 0, "{window}: a loop has passages, too");
+    }
 }
