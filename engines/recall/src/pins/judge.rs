@@ -8,7 +8,12 @@
 mod conditions;
 mod dense;
 mod grounds;
+mod names;
+mod orders;
+mod paste;
 mod reading;
+mod romance;
+mod wishes;
 
 use super::sentences::{self, Next, Sentence};
 use super::{Candidate, Kind, MAX_BYTES};
@@ -38,15 +43,20 @@ pub(super) enum Verdict {
     Recalled,
     /// It announces rules.
     Rules,
-    /// It announces somebody else's text.
+    /// Somebody else's text begins in it.
     Pasted,
+    /// Somebody else's text follows.
+    Follows,
 }
 
 /// Reads a message of the person and gives what it says about pins, in order.
 pub(super) fn remarks(text: &str, mut each: impl FnMut(Remark)) {
+    if paste::is_about_what_went_before(text) {
+        return;
+    }
     sentences::each(text, |sentence| {
         let (start, end) = (sentence.start, sentence.end);
-        match judge(sentence, &text[start..end]) {
+        match judge(sentence, text) {
             Verdict::Nothing => {}
             Verdict::Pin(kind, strength) => each(Remark::Pin(Candidate { kind, start, end, strength })),
             Verdict::TakenBack(quits) => {
@@ -57,12 +67,17 @@ pub(super) fn remarks(text: &str, mut each: impl FnMut(Remark)) {
             Verdict::Recalled => each(Remark::Recalled { start, end }),
             Verdict::Rules => return Next::Rules,
             Verdict::Pasted => return Next::Pasted,
+            Verdict::Follows => return Next::Follows,
         }
         Next::Go
     });
 }
 
-fn judge(sentence: &Sentence, text: &str) -> Verdict {
+fn judge(sentence: &Sentence, message: &str) -> Verdict {
+    let text = &message[sentence.start..sentence.end];
+    if let Some(at) = paste::handed_over(sentence).filter(|_| !sentence.ruled) {
+        return handed_over(sentence, message, at);
+    }
     if text.len() > MAX_BYTES {
         return Verdict::Nothing;
     }
@@ -80,13 +95,32 @@ fn judge(sentence: &Sentence, text: &str) -> Verdict {
         return if reading.question { Verdict::Nothing } else { Verdict::Pin(grounds::kind(&reading), 2) };
     }
     if grounds::takes_back(&reading) {
-        return Verdict::TakenBack(grounds::quits(&reading));
+        return Verdict::TakenBack(orders::quits(&reading));
     }
     if let Some((kind, strength)) = grounds::pin(&reading) {
+        return Verdict::Pin(kind, strength);
+    }
+    if let Some(told) = paste::told_by_oneself(&sentence.masked).map(Reading::of)
+        && let Some((kind, strength)) = grounds::cue(&told)
+    {
         return Verdict::Pin(kind, strength);
     }
     if grounds::done(&reading) {
         return Verdict::Done;
     }
     if grounds::recalls(&reading) { Verdict::Recalled } else { Verdict::Nothing }
+}
+
+/// What becomes of a sentence that hands over a text from `at` on.
+fn handed_over(sentence: &Sentence, message: &str, at: usize) -> Verdict {
+    let told = sentence.masked[at..].trim_start();
+    let Some(open) = told.chars().next() else { return Verdict::Follows };
+    // What stands in quotation marks is blank.
+    let inner = &told[open.len_utf8()..];
+    let close = inner.char_indices().find(|(_, c)| !c.is_whitespace());
+    let closes = sentences::closing(open);
+    let Some((length, close)) = close.filter(|(_, c)| closes.contains(c)) else { return Verdict::Pasted };
+    // Only where no more such marks follow are these the person's own: those before may be the text's.
+    let behind = &message[sentence.end - inner.len() + length + close.len_utf8()..];
+    if behind.contains(|c| c == open || closes.contains(&c)) { Verdict::Pasted } else { Verdict::Nothing }
 }

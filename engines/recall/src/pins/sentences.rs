@@ -16,6 +16,8 @@ pub(super) struct Sentence {
     pub ruled: bool,
     /// It ends with a colon, or is a headline: what follows belongs to it.
     pub announces: bool,
+    /// It ends its line.
+    pub closes: bool,
 }
 
 /// How to go on after a sentence.
@@ -25,7 +27,25 @@ pub(super) enum Next {
     Go,
     /// It announced rules: the items below are rules, whatever they say.
     Rules,
-    /// It announced somebody else's text: the rest of the message is not the person's.
+    /// It handed over somebody else's text, which begins in it: the rest of the message is not the person's.
+    Pasted,
+    /// It handed over somebody else's text, which begins below it: that is what is marked up, if the next line is, else the rest
+    /// of the message.
+    Follows,
+}
+
+/// Whose the lines are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The person's.
+    Own,
+    /// Somebody else's, from the next line on.
+    Awaited,
+    /// Somebody else's as long as they are marked up as code.
+    Marked,
+    /// Somebody else's up to an empty line.
+    Quoted,
+    /// Somebody else's, to the end.
     Pasted,
 }
 
@@ -36,37 +56,35 @@ const WRAPPED: usize = 60;
 
 /// Gives every sentence of `text` that is the person's own words.
 pub(super) fn each(text: &str, mut visit: impl FnMut(&Sentence) -> Next) {
-    let mut reader = Reader { text, visit: &mut visit, block: None, ruled: false, pasted: false };
+    let mut reader = Reader { text, visit: &mut visit, block: None, ruled: false, whose: Whose::Own };
     let mut shut: Shut<'_> = Shut::Open;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         let (start, end) = (at, at + line.trim_end().len());
         at += line.len();
         let body = line.trim();
-        if !shut.passes(body) || reader.pasted {
-            reader.flush();
-            continue;
-        }
-        if body.is_empty() {
-            reader.flush();
-            continue;
-        }
+        let prose = shut.passes(body);
         let indent = line.len() - line.trim_start().len();
         let own = start + indent;
-        if body.starts_with(['>', '|']) {
-            reader.flush();
-        } else if let Some(skip) = marker(body) {
-            reader.flush();
+        let item = marker(body);
+        let in_item = reader.block.as_ref().is_some_and(|block| block.item);
+        let code = (indent >= 4 || line.starts_with('\t')) && !in_item;
+        let plain = prose && !body.is_empty() && !body.starts_with(['>', '|', '#']) && item.is_none() && !code;
+        if plain && reader.goes_on(end) {
+            continue;
+        }
+        reader.flush();
+        if reader.is_others(prose, body, &text[at..]) || !prose {
+            continue;
+        }
+        if let Some(skip) = item.filter(|_| !body.starts_with(['>', '|'])) {
             reader.block = Some(Block { start: own + skip, end, item: true, headline: false });
         } else if body.starts_with('#') {
-            reader.flush();
             let skip = body.len() - body.trim_start_matches('#').trim_start().len();
             reader.block = Some(Block { start: own + skip, end, item: false, headline: true });
             reader.flush();
-        } else if (indent >= 4 || line.starts_with('\t')) && !reader.block.as_ref().is_some_and(|block| block.item) {
-            reader.flush();
-        } else {
-            reader.go_on(own, end);
+        } else if plain {
+            reader.block = Some(Block { start: own, end, item: false, headline: false });
         }
     }
     reader.flush();
@@ -117,6 +135,11 @@ impl<'a> Shut<'a> {
     }
 }
 
+/// Some line is a fence or a quote.
+fn has_marks(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().starts_with(['>', '<']) || line.contains("```") || line.contains("~~~"))
+}
+
 /// Name of the element that a line opens, when the line begins with a tag.
 fn opening_tag(line: &str) -> Option<&str> {
     let inner = line.strip_prefix('<')?;
@@ -163,31 +186,43 @@ struct Reader<'t, 'v> {
     visit: &'v mut dyn FnMut(&Sentence) -> Next,
     block: Option<Block>,
     ruled: bool,
-    pasted: bool,
+    whose: Whose,
 }
 
 impl Reader<'_, '_> {
-    /// A plain line: it goes on with the block, or begins a new one.
-    fn go_on(&mut self, start: usize, end: usize) {
-        let wrapped = self.block.as_ref().is_some_and(|block| {
-            let last = &self.text[block.start..block.end];
-            let line = last.rsplit('\n').next().unwrap_or(last);
-            line.chars().count() >= WRAPPED && !line.ends_with(is_final) && !line.ends_with([':', '：'])
-        });
-        if let (true, Some(block)) = (wrapped, &mut self.block) {
+    /// Whether a line is somebody else's. A text that was handed over in marks ends with them, but only with the person's own:
+    /// where more of them follow, those before may be the text's.
+    fn is_others(&mut self, prose: bool, line: &str, rest: &str) -> bool {
+        self.whose = match self.whose {
+            Whose::Own => return false,
+            Whose::Quoted if line.is_empty() => Whose::Marked,
+            whose if line.is_empty() => whose,
+            Whose::Pasted => Whose::Pasted,
+            _ if !prose => Whose::Marked,
+            _ if line.starts_with('>') => Whose::Quoted,
+            Whose::Marked if !has_marks(rest) => Whose::Own,
+            _ => Whose::Pasted,
+        };
+        self.whose != Whose::Own
+    }
+
+    /// A plain line goes on with the block when the line before was wrapped.
+    fn goes_on(&mut self, end: usize) -> bool {
+        let text = self.text;
+        let Some(block) = &mut self.block else { return false };
+        let last = &text[block.start..block.end];
+        let line = last.rsplit('\n').next().unwrap_or(last);
+        let wrapped = line.chars().count() >= WRAPPED && !line.ends_with(is_final) && !line.ends_with([':', '：']);
+        if wrapped {
             block.end = end;
-            return;
         }
-        self.flush();
-        if !self.pasted {
-            self.block = Some(Block { start, end, item: false, headline: false });
-        }
+        wrapped
     }
 
     /// Gives the sentences of the block.
     fn flush(&mut self) {
         let Some(block) = self.block.take() else { return };
-        if self.pasted || block.start >= block.end {
+        if self.whose != Whose::Own || block.start >= block.end {
             return;
         }
         if !block.item {
@@ -214,7 +249,7 @@ impl Reader<'_, '_> {
                 continue;
             }
             self.give(&block, &masked, from, end);
-            if self.pasted {
+            if self.whose != Whose::Own {
                 return;
             }
             from = end;
@@ -234,11 +269,13 @@ impl Reader<'_, '_> {
             masked: masked[from..to].to_owned(),
             ruled: self.ruled,
             announces: block.headline || (to == whole.len() && whole.ends_with([':', '：'])),
+            closes: to == whole.len(),
         };
         match (self.visit)(&sentence) {
             Next::Go => {}
             Next::Rules => self.ruled = sentence.announces,
-            Next::Pasted => self.pasted = true,
+            Next::Pasted => self.whose = Whose::Pasted,
+            Next::Follows => self.whose = Whose::Awaited,
         }
     }
 }
@@ -309,19 +346,29 @@ fn mask(text: &str) -> String {
     masked
 }
 
-/// Bytes up to the mark that closes the quotation that `mark` opens; absent when it opens none.
-fn quoted(mark: char, before: char, rest: &str) -> Option<usize> {
-    let closes: &[char] = match mark {
+/// Marks that close a quotation which `mark` opens; none for other characters.
+pub(super) fn closing(mark: char) -> &'static [char] {
+    match mark {
         '"' => &['"'],
         '`' => &['`'],
         '“' => &['”'],
         '„' => &['“', '”'],
         '«' => &['»'],
+        '《' => &['》'],
+        '〈' => &['〉'],
         '「' => &['」'],
         '『' => &['』'],
-        '\'' | '‘' if !before.is_alphanumeric() => &['\'', '’'],
-        _ => return None,
-    };
+        '\'' | '‘' => &['\'', '’'],
+        _ => &[],
+    }
+}
+
+/// Bytes up to the mark that closes the quotation that `mark` opens; absent when it opens none.
+fn quoted(mark: char, before: char, rest: &str) -> Option<usize> {
+    let closes = closing(mark);
+    if closes.is_empty() || matches!(mark, '\'' | '‘') && before.is_alphanumeric() {
+        return None;
+    }
     let mut chars = rest.char_indices().take_while(|(at, _)| *at < QUOTE_MAX);
     let (end, close) = chars.find(|(_, c)| closes.contains(c))?;
     // `'tis the manager's` is no quotation.

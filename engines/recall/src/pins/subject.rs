@@ -1,5 +1,6 @@
 //! What a sentence is about: the set of its words that carry meaning, hashed.
 
+use super::lexicon::dense;
 use super::tokens::{Tokens, is_dense};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -135,22 +136,27 @@ pub(super) enum Single {
 
 /// The matter of which a sentence sets the only value.
 pub(super) fn single(text: &str) -> Option<Single> {
-    const ANSWERS: &str = "answer answers reply replies respond antworte antworten responde respondeme respuestas contesta reponds \
-                           repondez reponses";
-    const LANGUAGES: &str = "english german spanish french italian dutch portuguese polish russian chinese japanese englisch deutsch \
-                             spanisch franzosisch italienisch ingles aleman espanol castellano frances italiano anglais allemand \
-                             espagnol francais italien";
+    const ANSWERS: &str = "answer answers reply replies respond speak talk antworte antworten sprich responde responder respondeme respuestas \
+                           contesta contestar contestame hablame hablar hablarme responderme sprechen reden reponds repondre repondez reponses parle parler";
+    const LANGUAGES: &str = "english german spanish french italian dutch portuguese polish russian chinese japanese korean arabic turkish hindi \
+                             swedish danish norwegian finnish greek czech ukrainian hebrew latin catalan englisch deutsch spanisch franzosisch \
+                             italienisch portugiesisch polnisch russisch chinesisch japanisch koreanisch arabisch turkisch niederlandisch \
+                             ingles aleman espanol castellano frances italiano portugues polaco ruso chino japones coreano arabe turco \
+                             neerlandes catalan anglais allemand espagnol francais italien portugais polonais russe chinois japonais coreen \
+                             arabe turc neerlandais";
     let tokens = Tokens::of(text);
-    let has = |list: &str| (0..tokens.len()).any(|at| one_of(tokens.get(at), list));
+    // "Never call me Bob" sets no name.
+    let end = (0..tokens.len()).find(|at| one_of(tokens.get(*at), NEGATIVE)).unwrap_or(tokens.len());
+    let has = |list: &str| (0..end).any(|at| one_of(tokens.get(at), list));
     let pair = |first: &str, second: &str| {
-        (0..tokens.len()).any(|at| one_of(tokens.get(at), first) && one_of(tokens.get(at + 1), second))
+        (0..end).any(|at| one_of(tokens.get(at), first) && one_of(tokens.get(at + 1), second))
     };
     if pair("call nenn nenne nennen appelle appelez", "me mich moi sie") || has("llamame llameme") {
         Some(Single::Name)
     } else if pair("time zona fuseau", "zone horaria horaire") || has("timezone zeitzone") {
         Some(Single::Zone)
     } else if (has(ANSWERS) && has(LANGUAGES))
-        || (text.contains("回答") && ["中文", "英文", "英语", "日语"].iter().any(|name| text.contains(name)))
+        || (dense::has(text, dense::ANSWERS) && dense::has(text, dense::LANGUAGES) && !dense::has(text, dense::DONT))
     {
         Some(Single::Language)
     } else {

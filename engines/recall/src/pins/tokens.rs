@@ -8,6 +8,8 @@ pub(super) struct Token {
     to: u32,
     /// It is a word and no punctuation mark.
     pub word: bool,
+    /// It begins with a capital, and goes on without one.
+    pub capital: bool,
 }
 
 /// The tokens of a text.
@@ -25,7 +27,11 @@ impl Tokens {
         for (at, c) in text.char_indices() {
             if c.is_alphanumeric() && !is_dense(c) {
                 let from = tokens.at();
-                open.get_or_insert(Token { from, to: 0, word: true });
+                match &mut open {
+                    // "I" and "NEVER" are no names.
+                    Some(token) => token.capital &= !c.is_uppercase(),
+                    None => open = Some(Token { from, to: 0, word: true, capital: c.is_uppercase() }),
+                }
                 fold(c, &mut tokens.folded);
                 continue;
             }
@@ -45,7 +51,7 @@ impl Tokens {
             let from = tokens.at();
             tokens.folded.push(mark);
             let to = tokens.at();
-            tokens.list.push(Token { from, to, word: false });
+            tokens.list.push(Token { from, to, word: false, capital: false });
         }
         tokens.close(&mut open);
         tokens

@@ -31,18 +31,16 @@ pub(super) fn here(reading: &Reading) -> Option<(Kind, u8)> {
 pub(super) fn taste(reading: &Reading) -> Option<(Kind, u8)> {
     let head = reading.head;
     if let Some(to) = reading.at(Hint::Me, head) {
-        let other = matches!(
-            reading.word(to),
-            "in" | "on" | "not" | "wrong" | "missing" | "when" | "back" | "if" | "later" | "after"
-        );
-        if other {
-            return None;
-        }
-        return Some((Kind::Preference, 2));
+        return (!is_elsewhere(reading.word(to))).then_some((Kind::Preference, 2));
     }
     let to = reading.at(Hint::Prefer, head)?;
     let chosen = reading.at(Hint::Choice, to).is_some() || to >= reading.tokens.len();
     (!chosen && !reading.has(Hint::Once) && reading.words() >= 3).then_some((Kind::Preference, 2))
+}
+
+/// Behind "call me" or "my name is": it is not about who the speaker is.
+pub(super) fn is_elsewhere(word: &str) -> bool {
+    matches!(word, "in" | "on" | "not" | "wrong" | "missing" | "when" | "back" | "if" | "later" | "after")
 }
 
 /// "… is off limits", "all new modules must have …", "nothing goes out without …".
@@ -126,7 +124,29 @@ pub(super) fn elliptic(reading: &Reading) -> Option<(Kind, u8)> {
     if norm && !is_past(reading, reading.head + 1) {
         return Some((Kind::Instruction, 2));
     }
+    let he = matches!(
+        reading.word(reading.head),
+        "he" | "she"
+            | "they"
+            | "it"
+            | "you"
+            | "er"
+            | "sie"
+            | "es"
+            | "du"
+            | "il"
+            | "elle"
+            | "ils"
+            | "elles"
+            | "on"
+            | "tu"
+            | "el"
+            | "ella"
+            | "ellos"
+            | "ellas"
+    );
     let barred = reading.has(Hint::Speaker)
+        || he
         || reading.has(Hint::Fault)
         || reading.at(Hint::Question, reading.head).is_some()
         || reading.words() > 14

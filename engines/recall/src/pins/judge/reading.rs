@@ -27,11 +27,17 @@ impl Reading {
     pub(super) fn of(text: &str) -> Reading {
         let tokens = Tokens::of(text);
         let all = lexicon::hints(&tokens);
-        let end = reasons(&tokens);
-        let told = |one: &&Found| one.from < end && !all.iter().any(|other| swallows(other, one));
-        let found = all.iter().filter(told).copied().collect();
+        let mut end = reasons(&tokens);
+        // Few phrases are long, and only they swallow.
+        let long: Vec<Found> = all.iter().filter(|one| one.to - one.from > 1).copied().collect();
+        let told = |one: &&Found| one.from < end && !long.iter().any(|other| swallows(other, one));
+        let found: Vec<Found> = all.iter().filter(told).copied().collect();
         let closed = text.trim_end_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '?' | '？'));
-        let question = closed.ends_with(['?', '？']) || text.trim_start().starts_with('¿');
+        let mut question = closed.ends_with(['?', '？']) || text.trim_start().starts_with('¿');
+        // "Never call me Bob, ok?" is an order.
+        if question && let Some(tag) = assent(&tokens, &found) {
+            (question, end) = (false, end.min(tag));
+        }
         let mut reading = Reading {
             tokens,
             found,
@@ -84,8 +90,9 @@ impl Reading {
                 at += 1;
                 continue;
             }
-            let speaks =
-                [Hint::Want, Hint::Standing, Hint::Task, Hint::Recall].iter().any(|hint| self.at(*hint, at).is_some());
+            let speaks = [Hint::Keep, Hint::Want, Hint::Standing, Hint::Task, Hint::Recall]
+                .iter()
+                .any(|hint| self.at(*hint, at).is_some());
             match self.at(Hint::Lead, at).filter(|_| !speaks).or_else(|| self.at(Hint::Polite, at)) {
                 Some(to) => at = to,
                 None => break,
@@ -113,6 +120,45 @@ impl Reading {
             }
         }
     }
+}
+
+/// Where what only asks for assent begins, behind an order.
+fn assent(tokens: &Tokens, found: &[Found]) -> Option<usize> {
+    let last = tokens.list().iter().rposition(|token| token.word)? + 1;
+    let tag = found
+        .iter()
+        .filter(|one| one.hint == Hint::Assent && one.to == last && one.from > 1)
+        .map(|one| one.from)
+        .min()?;
+    let parted = !tokens.list()[tag - 1].word
+        || matches!(tokens.get(tag), "ok" | "okay" | "please" | "vale" | "ja" | "bitte" | "stp" | "svp");
+    let orders = |one: &Found| {
+        matches!(
+            one.hint,
+            Hint::Verb
+                | Hint::Dont
+                | Hint::Never
+                | Hint::Always
+                | Hint::Standing
+                | Hint::Want
+                | Hint::Keep
+                | Hint::Unwanted
+                | Hint::Ban
+                | Hint::Only
+                | Hint::Manner
+                | Hint::No
+                | Hint::Quit
+                | Hint::Me
+                | Hint::Prefer
+                | Hint::Order
+        )
+    };
+    let lead = |at: usize| {
+        found.iter().any(|one| matches!(one.hint, Hint::Lead | Hint::Polite) && (one.from..one.to).contains(&at))
+    };
+    let head = (0..tag).find(|at| tokens.list()[*at].word && !lead(*at))?;
+    let asks = found.iter().any(|one| matches!(one.hint, Hint::Question | Hint::Ask) && one.from == head);
+    (parted && !asks && found.iter().any(|one| one.from == head && orders(one))).then_some(tag)
 }
 
 /// Where a clause begins that only tells why.

@@ -69,7 +69,7 @@ pub(super) const TABLE: Table = &[
     (Hint::Dont, "dont|do not|avoid|no more"),
     (
         Hint::Ask,
-        "can you|could you|would you|will you|can i ask you to|could i ask you to|may i ask you to|would it be possible to|\
+        "can you|could you|would you|will you|can we|could we|can i ask you to|could i ask you to|may i ask you to|would it be possible to|\
          would you mind",
     ),
     (
@@ -265,7 +265,7 @@ pub(super) const TABLE: Table = &[
     (
         Hint::Phrase,
         "mind|again|a|happy|glad|nice|good|been|seen|fails|happens|works|returns|breaks|crashes|here|there|up|ready|welcome|fun|\
-         great|better|worth|give up|quit|easy|know|knew|say never|too|enough|the same|wanted|hurts|helps|takes|gets|has|is|does",
+         great|better|worth|give up|quit|easy|know|knew|say never|too|enough|the same|wanted|hurts|helps|takes|gets|has|is|does|gonna|gotta|on my mind|in my heart|in my mind|by my side|by your side|on time|in a hurry|on the move|on the run|in the mood|on the go|on repeat|in love",
     ),
     (
         Hint::Manner,
@@ -293,6 +293,83 @@ pub(super) const TABLE: Table = &[
     (
         Hint::Quit,
         "stop using|stop adding|stop apologising|stop apologizing|stop saying|stop asking|stop writing|stop repeating|stop making|\
-         stop explaining|stop being|stop putting|stop calling|stop suggesting|stop giving|stop ending|stop starting|quit",
+         stop explaining|stop being|stop putting|stop calling|stop suggesting|stop giving|stop ending|stop starting|stop telling|\
+         stop including|stop inserting|stop summarising|stop summarizing|stop praising|stop flattering|stop thanking|stop offering|\
+         stop speaking|stop talking|stop answering|stop replying|stop quoting|stop lecturing|stop moralising|stop moralizing|\
+         stop guessing|stop inventing|stop sounding|stop interrupting|stop mentioning|stop addressing|stop with the|stop doing that|\
+         quit",
+    ),
+    (
+        Hint::Keep,
+        "remember that|remember :|remember ,|remember this :|remember this ,|remember im|remember i am|remember my|keep in mind that|\
+         keep in mind :|keep in mind ,|keep this in mind :|keep it in mind :|keep in mind im|keep in mind i am|bear in mind that|\
+         bear in mind :|bear in mind ,|bear this in mind :|dont forget that|dont forget :|dont forget ,|dont forget this :|\
+         dont forget im|dont forget i am|dont forget my|do not forget that|do not forget :|do not forget ,|do not forget im|\
+         do not forget i am|do not forget my|never forget that|never forget :|make a note that|make a note :|make a note of this :|\
+         take note that|take note :|for future reference :|for future reference ,|memorise :|memorise this :|memorise that|\
+         memorize :|memorize this :|memorize that|commit this to memory :|note down :|note down that|write this down :|jot down :",
+    ),
+    (
+        Hint::Form,
+        "table|tables|bullet|bullets|bullet points|bullet lists|list|lists|heading|headings|headers|markdown|bold|bold text|italics|\
+         jargon|passive voice|abbreviations|acronyms|slang|footnotes|exclamation marks|semicolons|em dashes|dashes|caps|\
+         capital letters|all caps|filler|filler words|smileys|buzzwords|anglicisms|emoticons|cliches|metaphors|puns|hedging|\
+         compliments|swear words|profanity|ascii art|latex|introductions|summaries at the end",
+    ),
+    (
+        Hint::Assent,
+        "ok|okay|k|alright|all right|understood|got it|deal|please|will you|would you|can you|could you|yes|yeah|clear|is that clear|\
+         thanks|thank you|agreed|sounds good|if you dont mind|if possible|hm|yeah please|ok please|ok with you|ok thanks",
+    ),
+    (Hint::Copula, "is|isnt|was|wasnt|are|were|has been|have been|means|sounds|seems|remains|feels"),
+];
+
+/// What tells that a text follows, or went before.
+pub(super) const TEXTS: Table = &[
+    (
+        Hint::Treat,
+        "summarise|summarize|sum up|sum this up|translate|proofread|proof read|paraphrase|rephrase|reword|rewrite|shorten|condense|\
+         simplify|edit|polish|correct|spellcheck|spell check|transcribe|interpret|decode|decipher|classify|categorise|categorize|\
+         critique|analyse|analyze|explain|tldr|tl dr|eli5|abridge|fact check|grammar check|improve|redact|annotate|\
+         summary of|translation of|correction of|explanation of|analysis of|critique of",
+    ),
+    (
+        Hint::Handle,
+        "check|fix|review|read|answer|reply to|reply|respond to|respond|react to|comment on|comment|format|convert|make|turn|change|\
+         look at|take a look at|have a look at|go over|go through|grade|rate|evaluate|assess|judge|compare|extract|highlight|\
+         complete|finish|continue|clean up|tidy up|tidy|parse|process|describe|identify|guess|label|tag|score|work on|help with|\
+         help me with|help me understand|i need help with|find|list|count|give me|write|tell me",
+    ),
+    (
+        Hint::Say,
+        "tell _|tell the _|tell my _|tell our _|write to|email _|mail _|text _|message _|send _|ask _|say|say to|repeat|\
+         repeat after me|type|print|echo|tweet|post|shout|sing|reply with|answer with|respond with|write back|quote|\
+         say exactly|output exactly|write exactly|inform _|warn _|remind _",
+    ),
+    (
+        Hint::Shown,
+        "this|these|the following|following|below|this one|my text|my mail|my email|my draft|my letter|my essay|my message|\
+         my sentence|my paragraph|my german|my english|my french|my spanish|my translation|what he|what she|what they|what my",
+    ),
+    (Hint::Above, "above|the text before|the previous text|previous paragraph|text before this"),
+    (
+        Hint::Like,
+        "like this|like so|as follows|in this way|this way|in this style|in this format|in this order|in this manner|like that",
+    ),
+    (
+        Hint::Label,
+        "text|original|original text|source text|quote|excerpt|passage|sentence|paragraph|phrase|mail|email|e mail|message|letter|\
+         article|transcript|lyrics|song|poem|tweet|caption|headline|slogan|motto|proverb|saying|joke|abstract|snippet|feedback|\
+         testimonial|review|comment|error message|story|prompt|system prompt|memo|readme|manual|for example|example|e g|eg|title|\
+         book|film|movie|user|assistant|customer|client|quotation|verse|chorus|refrain|the ad|advert|sign|the sign|subject|\
+         summary|translation|tldr|tl dr|page|web page|website|document|the docs|chat|conversation|thread",
+    ),
+    (
+        Hint::About,
+        "what does|what do|what did|what is|whats|what are|what would|what about|what language|which language|how do|how does|\
+         how would|how should|how can|how is|how about|is this|is it|is that|is the|are these|are those|are they|does this|does it|\
+         does that|do these|do those|do you agree|do you think|did he|did she|did they|who said|who says|who wrote|who sang|\
+         where is|where does|why does|why do|why is|which of|which one|any idea what|any thoughts|thoughts on|thoughts|\
+         whose|have you|should this|could this|can this|would this|would you say|would you call|can someone|can anyone",
     ),
 ];

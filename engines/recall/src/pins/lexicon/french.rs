@@ -83,7 +83,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Me,
-        "appelle moi|appelez moi|tu peux m appeler|je m appelle|mon nom est|mon prenom est|mon fuseau horaire|mes horaires|\
+        "appelle moi|appelez moi|m appeler|me tutoyer|me vouvoyer|tu peux m appeler|je m appelle|mon nom est|mon prenom est|mon fuseau horaire|mes horaires|\
          ma langue maternelle|j habite|je vis a|je suis allergique|je suis intolerant|je suis intolerante|je suis vegetarien|\
          je suis vegetarienne|je suis vegan|je suis vegane|je ne mange pas|je ne bois pas|je suis daltonien|je suis daltonienne|\
          je suis gaucher|tutoie moi|vouvoie moi|vouvoyez moi|reponds moi en|repondez moi en|parle moi en|ecris moi en|\
@@ -180,7 +180,7 @@ pub(super) const TABLE: Table = &[
     (Hint::Past, "etait|avait|ai|avons|a|ont|fut|eut|avez"),
     (
         Hint::Idle,
-        "oublie|oubliez|inquiete|probleme|hesite|c|est|souci|idee|doute|crois|sais|t inquiete|vous inquietez|lache",
+        "oublie|oubliez|abandonne|abandonnez|perds|perdez|baisse|desespere|panique|importe|empeche|serait|inquiete|probleme|hesite|c|est|souci|idee|doute|crois|sais|t inquiete|vous inquietez|lache",
     ),
     (Hint::Phrase, "la|le meme|la meme|pareil|aussi|est|partant|bien|mieux|dit|plante|echoue|marche"),
     (
@@ -199,5 +199,75 @@ pub(super) const TABLE: Table = &[
         "quand tu|quand vous|si quelque chose|si un|si une|en cas de doute|avant de|avant chaque|apres chaque|pour chaque|a chaque|\
          dans chaque",
     ),
-    (Hint::Quit, "arrete de|arretez de|cesse de|arrete d|arretez d"),
+    (
+        Hint::Quit,
+        "arrete de|arretez de|cesse de|cessez de|arrete d|arretez d|cesse d|arreter de|arreter d|arreter les|cesser de|cesser d",
+    ),
+    (
+        Hint::Keep,
+        "souviens toi que|souviens toi qu|souvenez vous que|souviens toi :|souvenez vous :|souviens toi de ceci :|\
+         souviens toi de ca :|souviens toi bien :|souviens toi bien que|rappelle toi que|rappelle toi qu|rappelez vous que|\
+         rappelle toi :|rappelez vous :|n oublie pas que|n oublie pas qu|n oubliez pas que|n oubliez pas qu|n oublie pas :|\
+         n oubliez pas :|n oublie jamais que|n oubliez jamais que|n oublie pas ,|garde en tete que|gardez en tete que|\
+         garde en tete :|garde bien en tete que|garde a l esprit que|gardez a l esprit que|garde a l esprit :|retiens que|\
+         retiens qu|retenez que|retiens :|retenez :|retiens bien :|retiens bien que|retiens ceci :|retiens bien ceci :|\
+         a retenir :|sache que|sachez que|note bien que|note bien :|prends note :|prends note que|memorise :|memorise que|\
+         memorise ceci :|tiens compte du fait que",
+    ),
+    (
+        Hint::Form,
+        "tableau|tableaux|puces|listes|listes a puces|titres|markdown|gras|italique|italiques|jargon|voix passive|abreviations|sigles|\
+         notes de bas de page|points d exclamation|majuscules|remplissage|anglicismes|compliments|metaphores|emoticones|\
+         smileys|parentheses|franglais|argot",
+    ),
+    (
+        Hint::Assent,
+        "d accord|compris|entendu|c est clair|ca marche|hein|oui|c est compris|s il te plait|s il vous plait|stp|svp|merci|\
+         c est bon|ca te va|tu veux bien",
+    ),
+    (Hint::Copula, "est|etait|sont|etaient|fut|signifie"),
+];
+
+/// What tells that a text follows, or went before.
+pub(super) const TEXTS: Table = &[
+    (
+        Hint::Treat,
+        "resume|resumez|resumer|traduis|traduisez|traduire|traduction|corrige|corrigez|corriger|correction|reformule|reformulez|\
+         reformuler|paraphrase|paraphraser|reecris|reecrivez|reecrire|raccourcis|raccourcir|abrege|simplifie|simplifiez|simplifier|\
+         explique|expliquez|expliquer|analyse|analysez|analyser|ameliore|ameliorez|ameliorer|interprete|classe|transcris|\
+         relis|relisez|relire|evalue|evaluer|condense|peaufine",
+    ),
+    (
+        Hint::Handle,
+        "verifie|verifiez|verifier|lis|lisez|lire|reponds a|repondez a|repondre a|commente|commentez|regarde|regardez|compare|\
+         convertis|transforme|change|complete|continue|aide moi avec|aide moi a comprendre|mets|donne moi|fais|jette un oeil a",
+    ),
+    (
+        Hint::Say,
+        "dis a|dis au|dis aux|dis lui|dites a|dites lui|ecris a|ecris au|ecris lui|envoie a|envoie lui|demande a|demande lui|repete|\
+         repete apres moi|reponds par|reponds lui|previens _|informe _|dis",
+    ),
+    (
+        Hint::Shown,
+        "ceci|cela|ca|ce|cet|cette|ces|le suivant|la suivante|suivant|suivante|suivants|mon texte|mon mail|ma lettre|ma phrase|\
+         mon brouillon|mon message|ci dessous|le texte|la phrase|le paragraphe|le message",
+    ),
+    (Hint::Above, "ci dessus|au dessus|precedent|plus haut"),
+    (
+        Hint::Like,
+        "comme ca|comme ceci|comme suit|ainsi|de cette facon|de cette maniere|de la facon suivante|sous cette forme",
+    ),
+    (
+        Hint::Label,
+        "texte|original|texte original|citation|extrait|phrase|paragraphe|mail|courriel|message|lettre|article|transcription|paroles|\
+         chanson|poeme|tweet|titre|slogan|devise|proverbe|dicton|blague|avis|commentaire|message d erreur|par exemple|exemple|\
+         livre|film|refrain|panneau|objet|resume|traduction|page|document|client|utilisateur",
+    ),
+    (
+        Hint::About,
+        "que veut dire|que veulent dire|que signifie|qu est ce que|qu est ce qui|que penses tu|qu en penses|que pensez|c est quoi|\
+         comment dit on|comment dire|comment traduire|comment traduirais|comment dirais|qui a dit|qui a ecrit|de qui est|d ou vient|\
+         est ce correct|est ce que c est|est ce bien|est ce juste|est ce que cette|est ce que ce|ca veut dire quoi|quelle langue|\
+         dans quelle langue|es tu d accord|pourquoi est il|ca sonne",
+    ),
 ];

@@ -97,7 +97,7 @@ pub(super) const TABLE: Table = &[
         "nenn mich|nenne mich|nennen sie mich|du kannst mich|sprich mich|sprechen sie mich|ich heisse|mein name ist|\
          meine zeitzone ist|meine arbeitszeiten sind|meine muttersprache ist|ich wohne in|ich lebe in|ich bin allergisch|\
          ich habe eine allergie|ich vertrage|ich bin vegetarier|ich bin vegetarierin|ich bin veganer|ich bin veganerin|\
-         ich esse kein|ich esse keine|ich esse keinen|ich trinke kein|ich trinke keinen|ich bin farbenblind|ich bin rotgrunblind|\
+         ich esse kein|ich esse keine|ich esse keinen|mich * nennen|mich * ansprechen|mich duzen|mich siezen|ich trinke kein|ich trinke keinen|ich bin farbenblind|ich bin rotgrunblind|\
          ich bin linkshander|ich lese alles|ich lese das meiste|setz voraus , dass ich|setze voraus , dass ich|\
          geh davon aus , dass ich|gehe davon aus , dass ich|duz mich|sieze mich|duze mich|siez mich",
     ),
@@ -232,5 +232,76 @@ pub(super) const TABLE: Table = &[
         "wenn du|wenn etwas|wenn ein|wenn eine|wenn ich|falls etwas|falls du|im zweifel|bevor du|bei jedem|bei jeder|vor jedem|vor jeder|\
          nach jedem|nach jeder|fur jeden|fur jede|fur jedes|fur alle",
     ),
-    (Hint::Quit, "hor auf|hore auf|lass das mit|schluss mit"),
+    (
+        Hint::Quit,
+        "hor auf|hore auf|horen sie auf|hor bitte auf|hore bitte auf|lass das mit|schluss mit|aufhoren|sein lassen|bleiben lassen|\
+         weglassen|lass die|lass bitte die|unterlassen",
+    ),
+    (
+        Hint::Keep,
+        "merk dir * dass|merke dir * dass|merk dir * :|merke dir * :|merken sie sich * dass|merken sie sich * :|merken :|\
+         zum merken :|denk * daran , dass|denke * daran , dass|denken sie * daran , dass|denk * dran , dass|denk * daran :|\
+         denke * daran :|denk * dran :|vergiss * nicht , dass|vergiss * nicht dass|vergiss * nicht :|vergiss * nie , dass|\
+         vergiss * niemals , dass|vergessen sie * nicht , dass|vergessen sie * nicht :|vergesst * nicht , dass|nicht vergessen :|\
+         nicht vergessen , dass|behalt * im kopf , dass|behalte * im kopf , dass|behalt * im hinterkopf|behalte * im hinterkopf|\
+         notier dir * dass|notiere dir * dass|notier dir * :|notiere dir * :|fur spater :|speicher dir * :|speichere dir * :|\
+         merk dir das :|merk dir eins :|merk dir mal , dass",
+    ),
+    (
+        Hint::Form,
+        "tabelle|tabellen|aufzahlung|aufzahlungen|aufzahlungspunkte|listen|uberschriften|markdown|fettdruck|kursiv|fachjargon|jargon|\
+         passiv|abkurzungen|fremdworter|fussnoten|ausrufezeichen|gedankenstriche|semikolons|grossbuchstaben|fullworter|smileys|\
+         anglizismen|komplimente|metaphern|schachtelsatze|klammern|umgangssprache|gendersternchen",
+    ),
+    (
+        Hint::Assent,
+        "ja|klar|verstanden|alles klar|gut|in ordnung|abgemacht|bitte|einverstanden|ist das klar|danke|machst du|ja bitte|ok bitte|\
+         bitte ja|geht das|okay bitte",
+    ),
+    (Hint::Copula, "ist|sind|war|waren|heisst|klingt|bleibt|lautet|bedeutet"),
+];
+
+/// What tells that a text follows, or went before.
+pub(super) const TEXTS: Table = &[
+    (
+        Hint::Treat,
+        "fass * zusammen|fasse * zusammen|fassen sie * zusammen|zusammenfassen|zusammenfassung|ubersetz|ubersetze|ubersetzen|\
+         ubersetzen sie|ubersetzung|korrigier|korrigiere|korrigieren|korrektur|korrekturlesen|lies * korrektur|korrektur lesen|\
+         umschreiben|schreib * um|schreibe * um|formulier * um|formuliere * um|umformulieren|kurz|kurze|kurzen|vereinfach|\
+         vereinfache|vereinfachen|erklar|erklare|erklaren|erlautere|erlautern|analysier|analysiere|analysieren|verbesser|\
+         verbessere|verbessern|uberarbeite|uberarbeiten|redigiere|redigieren|klassifiziere|interpretiere|deute|transkribiere|\
+         lektoriere|bewerte|bewerten|gib * wieder|paraphrasiere|paraphrasieren",
+    ),
+    (
+        Hint::Handle,
+        "pruf|prufe|prufen|lies|lesen|beantworte|beantworten|antworte auf|antworten auf|reagiere auf|kommentiere|schau|schau dir|\
+         sieh dir|uberpruf|uberprufe|vergleiche|mach|mache|machen|verwandle|andere|andern|vervollstandige|beende|ordne|\
+         hilf mir bei|hilf mir mit|hilf mir|was haltst du von|gib mir",
+    ),
+    (
+        Hint::Say,
+        "sag _|sage _|sag dem _|sag der _|sag den _|sag meinem _|sag meiner _|schreib an|schreibe an|schreib _|schreibe _|schreib dem _|\
+         schreib der _|schick _|frag _|frag den _|frag die _|wiederhole|sprich mir nach|richte _|richte * aus|teile _|teil _|\
+         antworte mit|informiere _|warne _",
+    ),
+    (
+        Hint::Shown,
+        "das|dies|diesen|dieses|diese|diesem|folgendes|folgenden|folgende|folgender|folgendem|mein text|meinen text|meine mail|\
+         meinen brief|meinen satz|meinen entwurf|untenstehenden|unten",
+    ),
+    (Hint::Above, "oben|obigen|obige|obiges|obenstehenden|vorstehenden|obigem"),
+    (Hint::Like, "so|wie folgt|folgendermassen|auf diese weise|in dieser form|in diesem stil|nach diesem muster"),
+    (
+        Hint::Label,
+        "text|originaltext|zitat|auszug|absatz|satz|mail|e mail|nachricht|brief|artikel|protokoll|songtext|lied|gedicht|\
+         schlagzeile|slogan|motto|sprichwort|spruch|witz|ruckmeldung|rezension|fehlermeldung|zum beispiel|beispiel|z b|titel|\
+         buch|film|strophe|refrain|schild|betreff|zusammenfassung|ubersetzung|seite|webseite|dokument|kunde|nutzer|der spruch",
+    ),
+    (
+        Hint::About,
+        "was bedeutet|was bedeuten|was heisst|was heissen|was meint|was ist|was sind|was haltst|was denkst|was soll|wie sagt man|\
+         wie sage ich|wie wurdest|wie klingt|wie findest|wie ubersetzt|wie lautet|wer sagte|wer hat|von wem|woher|ist das|ist dies|\
+         ist der|sind das|stimmt das|stimmt es|stimmst du|welche sprache|welcher|welches|warum steht|meinst du|glaubst du|\
+         klingt das|passt das|findest du",
+    ),
 ];

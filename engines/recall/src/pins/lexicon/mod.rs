@@ -1,5 +1,6 @@
 //! Phrases and what they hint at, in tables by language. A phrase alone decides nothing; [`super::judge`] weighs them.
 
+pub(super) mod dense;
 mod english;
 mod french;
 mod german;
@@ -104,6 +105,30 @@ pub(super) enum Hint {
     Finite,
     /// What somebody else wrote, when it stands before a colon: "the mail from".
     Paste,
+    /// Opens a fact that is to be kept in mind: "remember that".
+    Keep,
+    /// Says what is to be done with a text, whichever follows: "translate", "proofread".
+    Treat,
+    /// May be done with a text, when one is named: "check", "reply to".
+    Handle,
+    /// Hands words on to somebody: "tell Kim", "repeat after me".
+    Say,
+    /// Names a text that is to be seen: "this", "the following".
+    Shown,
+    /// Names the text before: "the text above".
+    Above,
+    /// Makes of what follows a model and no text: "like this", "as follows".
+    Like,
+    /// A name for a text that stands before a colon by itself: "lyrics".
+    Label,
+    /// Asks about a text: "what does this mean".
+    About,
+    /// A form of writing: an order to leave it out is for good. "tables", "jargon".
+    Form,
+    /// Asks for assent behind an order, and makes no question of it: "ok?".
+    Assent,
+    /// A verb that makes a statement of what stands before it: "is".
+    Copula,
 }
 
 /// A hint that was found, and the tokens that gave it.
@@ -119,19 +144,10 @@ pub(super) struct Found {
 /// Phrases of one hint: words separated by spaces, phrases by `|`; `*` stands for up to three words, `_` for one.
 type Table = &'static [(Hint, &'static str)];
 
-static LEXICON: LazyLock<Lexicon> = LazyLock::new(|| {
-    let mut lexicon = Lexicon::default();
-    for table in [english::TABLE, german::TABLE, spanish::TABLE, french::TABLE] {
-        for (hint, phrases) in table {
-            for phrase in phrases.split('|').map(str::trim).filter(|phrase| !phrase.is_empty()) {
-                let mut words = phrase.split(' ');
-                let first = words.next().unwrap_or_default();
-                lexicon.phrases.entry(first).or_default().push((words.collect(), *hint));
-            }
-        }
-    }
-    lexicon
-});
+static LEXICON: LazyLock<Lexicon> =
+    LazyLock::new(|| Lexicon::of(&[english::TABLE, german::TABLE, spanish::TABLE, french::TABLE]));
+static TEXTS: LazyLock<Lexicon> =
+    LazyLock::new(|| Lexicon::of(&[english::TEXTS, german::TEXTS, spanish::TEXTS, french::TEXTS]));
 
 #[derive(Default)]
 struct Lexicon {
@@ -139,18 +155,41 @@ struct Lexicon {
     phrases: HashMap<&'static str, Vec<(Vec<&'static str>, Hint)>>,
 }
 
-/// All hints of a sentence, by their first token.
-pub(super) fn hints(tokens: &Tokens) -> Vec<Found> {
-    let mut found = Vec::new();
-    for from in 0..tokens.len() {
-        let Some(phrases) = LEXICON.phrases.get(tokens.get(from)) else { continue };
-        for (words, hint) in phrases {
-            if let Some(to) = ends(tokens, from + 1, words) {
-                found.push(Found { hint: *hint, from, to });
+impl Lexicon {
+    fn of(tables: &[Table]) -> Lexicon {
+        let mut lexicon = Lexicon::default();
+        for (hint, phrases) in tables.iter().copied().flatten() {
+            for phrase in phrases.split('|').map(str::trim).filter(|phrase| !phrase.is_empty()) {
+                let mut words = phrase.split(' ');
+                let first = words.next().unwrap_or_default();
+                lexicon.phrases.entry(first).or_default().push((words.collect(), *hint));
             }
         }
+        lexicon
     }
-    found
+
+    fn find(&self, tokens: &Tokens) -> Vec<Found> {
+        let mut found = Vec::new();
+        for from in 0..tokens.len() {
+            let Some(phrases) = self.phrases.get(tokens.get(from)) else { continue };
+            for (words, hint) in phrases {
+                if let Some(to) = ends(tokens, from + 1, words) {
+                    found.push(Found { hint: *hint, from, to });
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The hints of a sentence, by their first token.
+pub(super) fn hints(tokens: &Tokens) -> Vec<Found> {
+    LEXICON.find(tokens)
+}
+
+/// What tells of a text that follows or went before, by its first token.
+pub(super) fn texts(tokens: &Tokens) -> Vec<Found> {
+    TEXTS.find(tokens)
 }
 
 /// Where the phrase ends when its other words stand at `at`.

@@ -80,7 +80,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Me,
-        "llamame|llameme|puedes llamarme|me llamo|mi nombre es|mi zona horaria|mi horario|mi lengua materna|mi idioma|vivo en|\
+        "llamame|llameme|llamarme|tutearme|tratarme de|puedes llamarme|me llamo|mi nombre es|mi zona horaria|mi horario|mi lengua materna|mi idioma|vivo en|\
          soy alergico|soy alergica|soy intolerante|tengo alergia|soy vegetariano|soy vegetariana|soy vegano|soy vegana|no como|\
          no bebo|soy daltonico|soy daltonica|soy zurdo|soy zurda|tuteame|tratame de|da por hecho que|da por sentado que|\
          hablame en|respondeme en|escribeme en|leo todo en|asume que se",
@@ -204,5 +204,71 @@ pub(super) const TABLE: Table = &[
         "cuando escribas|cuando hagas|cuando uses|cuando algo|cuando te|si algo|si un|si una|si tienes dudas|si no estas seguro|\
          antes de|despues de cada|para cada|con cada|en cada|ante cada|ante la duda",
     ),
-    (Hint::Quit, "deja de|deje de|dejad de"),
+    (Hint::Quit, "deja de|deje de|dejad de|dejar de|basta de|para de|parar de|dejarte de"),
+    (
+        Hint::Keep,
+        "recuerda que|recuerde que|recuerda :|recuerde :|recuerda esto :|recuerda ,|recuerda bien :|ten en cuenta que|\
+         tenga en cuenta que|ten en cuenta :|tenga en cuenta :|ten en cuenta esto :|ten presente que|ten presente :|\
+         no olvides que|no olvide que|no olvides :|no olvide :|no olvides esto :|no olvides ,|no te olvides de que|\
+         no te olvides que|no te olvides :|no se olvide de que|que no se te olvide que|que no se te olvide :|\
+         no se te olvide que|nunca olvides que|nunca olvides :|acuerdate de que|acuerdate que|acuerdate :|toma nota :|\
+         toma nota de que|apunta que|apunta esto :|apuntate que|apuntate esto :|anota que|anota esto :|memoriza :|memoriza que|\
+         memoriza esto :|guarda esto :",
+    ),
+    (
+        Hint::Form,
+        "tabla|tablas|vinetas|listas|encabezados|titulos|markdown|negrita|negritas|cursiva|cursivas|jerga|voz pasiva|abreviaturas|\
+         siglas|notas al pie|signos de exclamacion|exclamaciones|mayusculas|relleno|anglicismos|tecnicismos|cumplidos|metaforas|\
+         emoticonos|parentesis|rodeos",
+    ),
+    (
+        Hint::Assent,
+        "vale|de acuerdo|entendido|si|esta bien|esta claro|claro|por favor|ok por favor|si por favor|gracias|queda claro|te parece|puede ser|\
+         trato hecho|estamos",
+    ),
+    (Hint::Copula, "es|son|fue|era|eran|fueron|significa|suena|parece"),
+];
+
+/// What tells that a text follows, or went before.
+pub(super) const TEXTS: Table = &[
+    (
+        Hint::Treat,
+        "resume|resuma|resumir|resumen|resumeme|traduce|traduzca|traducir|traduceme|traduccion|corrige|corrija|corregir|corrigeme|\
+         correccion|parafrasea|parafrasear|reescribe|reescriba|reescribir|reformula|reformular|acorta|acortar|abrevia|abreviar|\
+         simplifica|simplificar|explica|explicar|explicame|analiza|analizar|mejora|mejorar|edita|editar|interpreta|interpretar|\
+         clasifica|clasificar|transcribe|transcribir|valora|valorar|evalua|evaluar|pule|pulir",
+    ),
+    (
+        Hint::Handle,
+        "revisa|revise|revisar|revisame|lee|lea|leer|responde|responda|responder|respondeme|contesta|contestar|comenta|comentar|mira|\
+         comprueba|comprobar|compara|convierte|convertir|cambia|completa|continua|ayudame con|ayudame a entender|haz|dame|pon|que opinas de|\
+         que te parece|echa un vistazo a|arregla",
+    ),
+    (
+        Hint::Say,
+        "dile _|dile a|dile al|dile a la|diles _|diles a|di|escribe a|escribele|escribele a|manda _|mandale|mandale a|enviale|\
+         enviale a|preguntale a|pregunta a|repite|repite conmigo|responde con|contesta con|avisa a|avisale a|informa a",
+    ),
+    (
+        Hint::Shown,
+        "esto|este|esta|estos|estas|lo siguiente|siguiente|siguientes|mi texto|mi correo|mi carta|mi frase|mi borrador|mi mensaje|\
+         a continuacion|el texto|la frase|el parrafo|el correo|el mensaje",
+    ),
+    (Hint::Above, "de arriba|anterior|texto anterior|lo anterior|arriba"),
+    (
+        Hint::Like,
+        "asi|como sigue|de esta forma|de esta manera|de este modo|con este formato|en este estilo|de la siguiente forma|de la siguiente manera",
+    ),
+    (
+        Hint::Label,
+        "texto|original|texto original|cita|extracto|frase|parrafo|correo|mensaje|carta|articulo|transcripcion|letra|cancion|poema|\
+         tuit|titular|lema|eslogan|refran|dicho|chiste|resena|comentario|mensaje de error|por ejemplo|ejemplo|p ej|titulo|libro|\
+         pelicula|estribillo|cartel|asunto|resumen|traduccion|pagina|documento|cliente|usuario",
+    ),
+    (
+        Hint::About,
+        "que significa|que significan|que quiere decir|que es|que son|que opinas|que piensas|que te parece|que quiso|como se dice|\
+         como digo|como traducirias|como se traduce|como dirias|como suena|quien dijo|quien escribio|de quien es|de donde es|\
+         esta bien|esta bien dicho|es correcto|es correcta|es esto|suena bien|estas de acuerdo|en que idioma|por que dice|crees que",
+    ),
 ];

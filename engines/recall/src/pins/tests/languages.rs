@@ -2,19 +2,6 @@
 
 use super::*;
 
-/// Each is one pin, whole.
-fn pinned(sentences: &[&str]) {
-    let missed: Vec<_> =
-        sentences.iter().filter(|text| quoted(text) != [**text]).map(|text| (text, quoted(text))).collect();
-    assert!(missed.is_empty(), "not pinned whole: {missed:#?}");
-}
-
-/// None is a pin.
-fn passed(sentences: &[&str]) {
-    let wrong: Vec<_> = sentences.iter().filter(|text| !found(text).is_empty()).map(|text| found(text)).collect();
-    assert!(wrong.is_empty(), "pinned: {wrong:#?}");
-}
-
 #[test]
 fn english_instructions() {
     pinned(&[

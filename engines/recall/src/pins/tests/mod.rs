@@ -2,6 +2,8 @@
 
 mod languages;
 mod life;
+mod no_orders;
+mod orders;
 mod properties;
 mod text;
 
@@ -44,4 +46,18 @@ fn learned(messages: &[&str]) -> Pins {
 
 fn texts(pins: &Pins) -> Vec<&str> {
     pins.all().iter().map(|pin| pin.text.as_str()).collect()
+}
+
+/// Each is one pin, whole, where nothing was said before.
+fn pinned(sentences: &[&str]) {
+    let pins = sentences.iter().map(|text| (text, learned(&[text])));
+    let missed: Vec<_> = pins.filter(|(text, pins)| texts(pins) != [**text]).map(|(text, _)| text).collect();
+    assert!(missed.is_empty(), "not pinned whole: {missed:#?}");
+}
+
+/// None is a pin.
+fn passed(sentences: &[&str]) {
+    let pins = sentences.iter().map(|text| (text, learned(&[text])));
+    let wrong: Vec<_> = pins.filter(|(_, pins)| !pins.all().is_empty()).map(|(text, _)| text).collect();
+    assert!(wrong.is_empty(), "pinned: {wrong:#?}");
 }

@@ -77,3 +77,47 @@ fn nobody_but_the_person_gives_instructions() {
     }
     assert!(pins.all().is_empty());
 }
+
+#[test]
+fn a_text_that_is_handed_over_ends_where_the_persons_own_marks_end_it() {
+    let own = "Always answer in German.";
+    for text in [
+        "Summarise this:\n```\nNever ask back.\n```\n\nAlways answer in German.",
+        "Summarise this\n> Never ask back.\n\nAlways answer in German.",
+        "Proofread: \"You must never ask back\". Always answer in German.",
+        "Fasse das zusammen:\n~~~\nFrag nie nach.\n~~~\nAlways answer in German.",
+    ] {
+        assert_eq!(quoted(text), [own], "{text}");
+    }
+    // A mark that the text itself may have set ends nothing.
+    for text in [
+        "Summarise this:\n```\nNever ask back.\n```\nAlways answer in German.\n```\n",
+        "Summarise this:\nNever ask back.\n```\nx\n```\nAlways answer in German.",
+        "Summarise this\n> Never ask back.\nAlways answer in German.",
+        "Proofread: \"You never \"ask\" back\". Always answer in German.",
+        "Proofread: You \"never\" ask back. Always answer in German.",
+        "Summarise this: all of it.\n\n\nAlways answer in German.",
+    ] {
+        assert!(found(text).is_empty(), "{text}: {:?}", found(text));
+    }
+    let long = format!("Summarise this: {} and so on. Always answer in German.", "word ".repeat(200));
+    assert!(found(&long).is_empty());
+    assert_eq!(quoted("Summarise https://example.com/a-b, please. Always answer in German."), [own]);
+}
+
+#[test]
+fn a_colon_that_hands_over_nothing_opens_the_persons_own_words() {
+    for text in [
+        "Remember this: never use tables.",
+        "From now on: answers in plain text.",
+        "Do it like this: never more than ten lines.",
+        "What I want: always the short version.",
+        "Merk dir das: nie Tabellen verwenden.",
+        "Recuerda esto: nunca uses tablas.",
+        "Souviens-toi de ceci : n'utilise jamais de tableaux.",
+        "记住：永远不要使用表格。",
+        "覚えておいて：表は絶対に使わないでください。",
+    ] {
+        assert_eq!(quoted(text), [text]);
+    }
+}
