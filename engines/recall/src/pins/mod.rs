@@ -142,6 +142,28 @@ impl Pins {
         })
     }
 
+    /// Pins a text as the tool once did, under the number that it had then where that is free.
+    pub(crate) fn pin_as(&mut self, id: PinId, kind: Kind, said: (u32, u64, i64), text: &str) {
+        let (ordinal, entry_id, time_ms) = said;
+        let last = self.last;
+        if self.pin(kind, ordinal, entry_id, time_ms, text) == last + 1
+            && let Some(pin) = self.pins.pop()
+        {
+            let free = self.pins.binary_search_by_key(&id, |pin| pin.id);
+            let id = if id > 0 && free.is_err() { id } else { pin.id };
+            let at = self.pins.partition_point(|pin| pin.id < id);
+            self.pins.insert(at, Pin { id, ..pin });
+            self.last = last.max(id);
+        }
+    }
+
+    /// Removes a pin as the tool once did: the one with this text, and this number if there are several.
+    pub(crate) fn remove_said(&mut self, id: PinId, text: &str) -> bool {
+        let same = |pin: &&Pin| pin.text == text;
+        let meant = self.pins.iter().filter(same).find(|pin| pin.id == id).or_else(|| self.pins.iter().find(same));
+        meant.map(|pin| pin.id).is_some_and(|id| self.remove(id).is_some())
+    }
+
     /// Removes a pin for good; it comes back only when the person says it anew.
     pub(crate) fn remove(&mut self, id: PinId) -> Option<Pin> {
         let at = self.pins.binary_search_by_key(&id, |pin| pin.id).ok()?;

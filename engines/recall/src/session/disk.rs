@@ -7,6 +7,7 @@
 //! | `u/`, the ordinal, and the number of the part, 4 bytes each | a part of an entry that is too large for one value |
 //! | `p` | the pins |
 //! | `s` | what the prompts before showed |
+//! | `r` | there while the transcript is read from its first entry in several batches |
 //!
 //! Every batch requires the mark that memory believes in and sets a new one that was never used before. So a batch that was
 //! given up at a deadline and lands later cannot be overwritten by one that does not know of it, and a session that does not
@@ -26,6 +27,7 @@ const MARK: &[u8] = b"m";
 pub(super) const ENTRIES: &[u8] = b"t/";
 const PINS: &[u8] = b"p";
 const SHOWN: &[u8] = b"s";
+const PARTIAL: &[u8] = b"r";
 /// What the keys of parts begin with.
 const PARTS: &[u8] = b"u/";
 /// The value of an entry that lies in parts. No format has this number.
@@ -74,6 +76,8 @@ pub(super) struct Disk {
     wipe: bool,
     /// Entries that the scope does not hold may be in the transcript, before what the host knows to be handed over.
     pub(super) from_start: bool,
+    /// The scope says that the transcript is being read from its first entry.
+    is_partial: bool,
     /// Entries were put into the batch of the call since the last [`Session::save`].
     put: bool,
     /// Entries were put into a batch that is not known to be written.
@@ -110,6 +114,21 @@ impl Disk {
         self.put = true;
         self.in_doubt = true;
         self.batch_bytes += value.len();
+    }
+
+    /// The batch is not the last of a reading from the first entry: one that ends early is taken up from there.
+    pub(super) fn begin_partial(&mut self, context: &Context) {
+        if self.from_start && !std::mem::replace(&mut self.is_partial, true) {
+            context.store().put(PARTIAL, [FORMAT]);
+        }
+    }
+
+    /// The transcript is read.
+    pub(super) fn end_partial(&mut self, context: &Context) {
+        if std::mem::take(&mut self.is_partial) {
+            context.store().delete(PARTIAL);
+            self.put = true;
+        }
     }
 }
 
@@ -254,6 +273,8 @@ impl Session {
             self.begin_anew(Some(mark));
         } else {
             self.disk.now = Some(mark);
+            self.disk.is_partial = context.store().get(PARTIAL)?.is_some();
+            self.disk.from_start = self.disk.is_partial;
         }
         Ok(())
     }
@@ -267,8 +288,8 @@ impl Session {
     /// Forgets what is loose. Pins and what was shown do not come from that.
     pub(super) fn drop_loose(&mut self, context: &Context) -> Result<()> {
         let known = std::mem::take(self);
-        let Session { pins, shown, disk, .. } = known;
-        (self.pins, self.shown, self.disk) = (pins, shown, disk);
+        let Session { pins, shown, disk, replay, .. } = known;
+        (self.pins, self.shown, self.disk, self.replay) = (pins, shown, disk, replay);
         if let Err(damage) = self.read_entries(context)? {
             tracing::warn!(damage, "what was stored of the session is of no use; it is made again from the transcript");
             let now = self.disk.now.take();

@@ -1,9 +1,9 @@
 //! What a forked subagent is given of its parent beside the history.
 //!
 //! The host copies the history of a parent that this engine serves whole into the child's transcript, under new ids, so the
-//! child reads every word of it through the cursor. What a transcript does not tell are the pins: what was removed, added by
-//! the tool, or confirmed. They wait in the engine's own scope of the store, under the child's key, until the child is taken
-//! up for the first time, or never is.
+//! child reads every word of it through the cursor. What its branch does not tell of the pins, what was done on others and in
+//! the turn that is open, waits in the engine's own scope of the store, under the child's key, until the child is taken up for
+//! the first time, or never is.
 
 use super::disk::stored_pins;
 use super::{Kept, Session, Sessions};

@@ -19,6 +19,7 @@
 //! | [`catch_up`] | the transcript, read from where this session stands |
 //! | [`reader`] | texts of entries, from the history or the store |
 //! | [`sessions`] | the sessions of one instance, and the bound on their memory |
+//! | [`replay`] | what the pin tool did, learned again from the transcript |
 //! | [`fork`] | what a subagent is given of its parent |
 //! | [`others`] | the agent's other sessions, for the tools |
 
@@ -28,6 +29,7 @@ pub(crate) mod fork;
 mod kept;
 pub(crate) mod others;
 mod reader;
+mod replay;
 mod sessions;
 mod stored;
 #[cfg(test)]
@@ -70,6 +72,8 @@ pub(crate) struct Session {
     disk: Disk,
     /// The history of a prompt was held against the rows since the session was taken up.
     is_checked: bool,
+    /// The transcript is read from its first entry, since what was stored is lost.
+    replay: Option<replay::Replay>,
     /// The history has entries before known ones that are not known: another engine rewrote them.
     has_gap: bool,
 }
@@ -88,7 +92,7 @@ impl Session {
             {
                 self.disk.put_entry(context, self.kept, &value);
                 self.kept += 1;
-                self.learn(self.kept - 1, entry);
+                self.learn(context, self.kept - 1, entry)?;
                 return Ok(true);
             }
             if !self.is_kept(entry.id()) {
@@ -103,7 +107,7 @@ impl Session {
         self.disk.put_entry(context, self.rows.len(), &value);
         self.add(&value)?;
         self.kept = self.rows.len();
-        self.learn(self.kept - 1, entry);
+        self.learn(context, self.kept - 1, entry)?;
         Ok(true)
     }
 
@@ -143,7 +147,7 @@ impl Session {
             self.add(&value)?;
             self.loose.push_back(value);
             if context.session().ephemeral() {
-                self.learn(self.rows.len() - 1, &entry);
+                self.learn(context, self.rows.len() - 1, &entry)?;
             }
         }
         Ok(())
@@ -230,11 +234,15 @@ impl Session {
     }
 
     /// Learns what the person wants for good.
-    fn learn(&mut self, at: usize, entry: &Entry) {
+    fn learn(&mut self, context: &Context, at: usize, entry: &Entry) -> Result<()> {
         let head = entry.head();
         if let (Some(role), Ok(ordinal)) = (Role::from_code(head.role), Ordinal::try_from(at)) {
+            if self.replay.is_some() {
+                return self.relive(context, ordinal, entry);
+            }
             self.pins.change(|pins| pins.learn(ordinal, head.id, head.time_ms, role, entry.text()));
         }
+        Ok(())
     }
 
     /// Keeps the order by id, before the row is added.

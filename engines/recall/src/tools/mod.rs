@@ -7,7 +7,7 @@
 mod args;
 mod elsewhere;
 mod expand;
-mod pin;
+pub(crate) mod pin;
 mod quote;
 mod search;
 #[cfg(test)]

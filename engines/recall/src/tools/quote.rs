@@ -30,6 +30,25 @@ pub(crate) fn quote(out: &mut String, text: &str) {
     out.push('\n');
 }
 
+/// The text that is quoted at the beginning of `quoted`, and how many bytes its lines take; absent when there is none.
+pub(crate) fn unquote(quoted: &str) -> Option<(String, usize)> {
+    let mut text = String::new();
+    let mut rest = quoted.strip_prefix(MARK)?;
+    loop {
+        let letter = rest.chars().next()?;
+        rest = &rest[letter.len_utf8()..];
+        let is_pair = letter == '\r' && rest.starts_with('\n');
+        if is_break(letter) && !is_pair {
+            match rest.strip_prefix(MARK) {
+                Some(next) => rest = next,
+                None if letter == '\n' => return Some((text, quoted.len() - rest.len())),
+                None => return None,
+            }
+        }
+        text.push(letter);
+    }
+}
+
 /// `text[start..]`, shortened to about `bytes` on one quoted line; what is left out is marked.
 pub(crate) fn snippet(out: &mut String, text: &str, start: usize, bytes: usize) {
     let start = text.floor_char_boundary(start);
@@ -102,6 +121,8 @@ pub(crate) mod tests {
         fn no_text_leaves_its_quotes_and_none_is_changed(text in "(?s)[\r\n\u{b}\u{85}\u{2028}> #a-c]{0,40}|.{0,40}") {
             let mut quoted = String::new();
             quote(&mut quoted, &text);
+            let both = super::unquote(&quoted);
+            prop_assert_eq!(both, Some((text.clone(), quoted.len())));
             prop_assert_eq!(unquote(&quoted), text);
             let all = lines(&quoted);
             let (end, inner) = all.split_last().unwrap();

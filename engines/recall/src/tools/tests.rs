@@ -239,7 +239,7 @@ fn only_what_was_said_is_pinned_and_a_result_of_a_tool_never() {
     let now = ask(&engine, PIN, arguments);
     assert!(now.contains("> Never book window seats\n"), "{now}");
     let list = ask(&engine, PIN, json!({"action": "list"}));
-    assert!(list.contains("constraint · said in #8"), "{list}");
+    assert!(list.contains("constraint · said in 8"), "{list}");
     let id = list.lines().find(|line| line.contains("constraint")).unwrap().split(' ').nth(1).unwrap().to_owned();
     assert!(ask(&engine, PIN, json!({"action": "remove", "id": id})).contains("Never book window seats"));
     let list = ask(&engine, PIN, json!({"action": "list"}));

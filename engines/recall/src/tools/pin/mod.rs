@@ -4,12 +4,15 @@
 //! a standing instruction because a model was talked into it. What is pinned are the words as they were said, wherever the model
 //! wrote them a little differently.
 
+mod answers;
+
 use super::args::Wrong;
 use super::{Answer, Desk, no_such, number, ordinal, parameter, quote};
 use crate::index::Ordinal;
 use crate::pins::{Kind, Pin, PinId};
 use crate::session::Stored;
 use crate::text::time::minute;
+pub(crate) use answers::read;
 use engine_abi::wire::role;
 use engine_abi::{CursorRequest, Page, wire};
 use regex::{Regex, RegexBuilder};
@@ -77,18 +80,19 @@ fn add(desk: Desk<'_>) -> Answer {
     };
     let id = desk.session.pins.pin(kind, said.ordinal, said.entry_id, said.time_ms, &said.text);
     desk.session.shown.pins_changed();
-    let mut out = format!("Pinned, id {id}:\n");
-    quote::quote(&mut out, said.text.trim());
+    let mut out = String::new();
+    if let Some(pin) = desk.session.pins.all().iter().find(|pin| pin.id == id) {
+        answers::pinned(&mut out, id, pin.kind, pin.ordinal, &pin.text);
+    }
     Ok(Ok(out))
 }
 
 fn kind(desk: &Desk<'_>) -> Result<Kind, Wrong> {
-    match desk.args.text(&["kind"]).map(|kind| kind.to_lowercase()).as_deref() {
-        None | Some("instruction") => Ok(Kind::Instruction),
-        Some("preference") => Ok(Kind::Preference),
-        Some("constraint") => Ok(Kind::Constraint),
-        Some("task") => Ok(Kind::Task),
-        Some(_) => Err("`kind` must be instruction, preference, constraint or task".to_owned()),
+    match desk.args.text(&["kind"]).map(|kind| kind.to_lowercase()) {
+        None => Ok(Kind::Instruction),
+        Some(word) => {
+            answers::kind(&word).ok_or_else(|| "`kind` must be instruction, preference, constraint or task".to_owned())
+        }
     }
 }
 
@@ -97,21 +101,21 @@ fn in_message(desk: &Desk<'_>, at: u64, text: Option<&str>) -> engine_abi::Resul
     let Some(ordinal) = ordinal(desk.session, at) else { return Ok(Err(no_such(desk.session))) };
     let value = desk.session.texts(desk.context, None).value(ordinal)?;
     let Some(stored) = value.as_deref().and_then(Stored::decode) else {
-        return Ok(Err(format!("#{at} cannot be read")));
+        return Ok(Err(format!("{at} cannot be read")));
     };
     let head = stored.head();
     if !may_be_pinned(head.role) {
-        return Ok(Err(format!("#{at} is not the user's: what a tool gave cannot be pinned")));
+        return Ok(Err(format!("{at} is not the user's: what a tool gave cannot be pinned")));
     }
     let words = match text {
         None => stored.text.trim(),
         Some(text) => match pattern(text).as_ref().and_then(|pattern| pattern.find(stored.text)) {
             Some(found) => found.as_str(),
-            None => return Ok(Err(format!("#{at} does not say that; copy its words"))),
+            None => return Ok(Err(format!("{at} does not say that; copy its words"))),
         },
     };
     if words.is_empty() || words.len() > TEXT_MAX {
-        return Ok(Err(format!("give `text`: the words of #{at} that count, at most {TEXT_MAX} bytes")));
+        return Ok(Err(format!("give `text`: the words of {at} that count, at most {TEXT_MAX} bytes")));
     }
     Ok(Ok(Said { ordinal, entry_id: head.id, time_ms: head.time_ms, text: words.to_owned() }))
 }
@@ -223,8 +227,7 @@ fn remove(desk: Desk<'_>) -> Result<String, Wrong> {
     let mut out = String::new();
     for id in meant {
         if let Some(pin) = desk.session.pins.remove(id) {
-            let _ = writeln!(out, "Not pinned any more, id {id}:");
-            quote::quote(&mut out, &pin.text);
+            answers::removed(&mut out, &pin);
         }
     }
     Ok(out)
@@ -247,13 +250,8 @@ fn list(desk: &Desk<'_>) -> Result<String, Wrong> {
             let _ = writeln!(out, "There are more: ask again with page {at}.");
             break;
         }
-        let kind = match pin.kind {
-            Kind::Instruction => "instruction",
-            Kind::Preference => "preference",
-            Kind::Constraint => "constraint",
-            Kind::Task => "task",
-        };
-        let _ = write!(out, "id {} · {kind} · said in #{}", pin.id, number(pin.ordinal));
+        let kind = answers::word(pin.kind);
+        let _ = write!(out, "id {} · {kind} · said in {}", pin.id, number(pin.ordinal));
         let time = minute(pin.time_ms);
         if !time.is_empty() {
             let _ = write!(out, " · {time}");
