@@ -20,6 +20,7 @@ mod types;
 pub use error::{ConfigError, Place, Problem};
 pub use limits::{LimitsConfig, SandboxMode};
 pub use provenance::{Origin, Source};
+pub(crate) use secret::telling;
 pub use secret::{Secret, Token};
 pub use settings::DEADLINE_NAMES;
 pub use types::*;

@@ -1,5 +1,7 @@
 //! Checks the engine's configuration against the JSON Schema in its manifest.
 
+mod words;
+
 use super::cause::Cause;
 use super::manifest::Manifest;
 use super::report::StageFailure;
@@ -21,10 +23,7 @@ pub(super) fn check_config(manifest: &Manifest, config: &Map<String, Value>) -> 
     let instance = Value::Object(config.clone());
     let mut violations = validator.iter_errors(&instance);
     let Some(first) = violations.next() else { return Ok(()) };
-    // A value may be a secret, so the reasons are told without the values.
-    let told = |error: &jsonschema::ValidationError<'_>| {
-        format!("{}: {}", config_path(id, error.instance_path().as_str()), error.masked_with("the value"))
-    };
+    let told = |error: &jsonschema::ValidationError<'_>| words::told(id, &manifest.config_schema, error);
     let message = format!("the configuration of plugin {id} does not fit its schema: {}", told(&first));
     let failure = violations
         .take(MAX_SHOWN - 1)
@@ -39,15 +38,6 @@ fn place(error: &jsonschema::ValidationError<'_>) -> String {
         "" => "at the top".to_owned(),
         path => format!("at {path}"),
     }
-}
-
-/// `/limits/0` under plugin `window` is `plugins.entries.window.config.limits.0`: as the file spells it.
-fn config_path(id: &str, pointer: &str) -> String {
-    pointer.split('/').skip(1).fold(format!("plugins.entries.{id}.config"), |mut path, part| {
-        path.push('.');
-        path.push_str(&part.replace("~1", "/").replace("~0", "~"));
-        path
-    })
 }
 
 #[cfg(test)]
@@ -85,7 +75,7 @@ mod tests {
         let all = format!("{} {}", failure.message, failure.causes.join(" "));
         assert!(all.contains("plugins.entries.window.config.limits.1"), "{all}");
         assert!(all.contains("plugins.entries.window.config.pin_first_turn"), "{all}");
-        assert!(all.contains("boolean") && all.contains("integer"), "{all}");
+        assert!(all.contains("true or false") && all.contains("a whole number"), "{all}");
     }
 
     #[test]
