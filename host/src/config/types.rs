@@ -131,6 +131,14 @@ pub struct ModelConfig {
     pub env: Vec<String>,
 }
 
+impl ModelConfig {
+    /// True when others than a turn may ask it for a completion, too: the offline model has nothing to say, and what stands
+    /// behind a command is nobody's to ask.
+    pub fn completes(&self) -> bool {
+        !matches!(self.provider.as_str(), "offline" | "cli")
+    }
+}
+
 /// `[plugins]`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PluginsConfig {

@@ -1,10 +1,14 @@
 //! What `[plugins.entries]` says without any effect: an operator who pins, confines or grants must not believe in words that
 //! nobody reads.
 
+use super::needs::{Need, needs};
 use super::report::PluginReport;
 use super::select::nearest;
 use crate::config::{Config, EntryConfig, Isolation, LimitsConfig};
 use serde::Serialize;
+
+/// The service that depends on the model.
+const LLM: &str = "llm.complete";
 
 /// Something in an entry that has no effect, or another one than it seems to have.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,8 +48,49 @@ pub fn entry_remarks(config: &Config, reports: &[PluginReport]) -> Vec<EntryRema
             }
         }
         of_paths(config, id, entry, &mut remark);
+        if let Some(manifest) = owner.and_then(|report| report.manifest.as_ref()) {
+            of_needs(config, id, entry, &manifest.config_schema, &mut remark);
+        }
     }
     remarks
+}
+
+/// Settings that do nothing without a grant or a service.
+fn of_needs(
+    config: &Config,
+    id: &str,
+    entry: &EntryConfig,
+    schema: &serde_json::Value,
+    remark: &mut impl FnMut(String, String),
+) {
+    for found in needs(schema, &entry.config) {
+        let (key, setting) = (&found.key, format!("plugins.entries.{id}.config.{} = {}", found.key, found.value));
+        match found.need {
+            Need::Grant(grant) if !entry.grants.iter().any(|given| given == grant) => {
+                let all: Vec<&str> = entry.grants.iter().map(String::as_str).chain([grant]).collect();
+                let hint = format!("set grants = {all:?} in [plugins.entries.{id}], or take {key} out");
+                remark(format!("{setting} has no effect without the grant \"{grant}\""), hint);
+            }
+            Need::Service(LLM) => {
+                let gateway = (!config.model.completes()).then(|| "the gateway's model".to_owned());
+                let agents = config.agents.iter().filter_map(|(agent, own)| {
+                    let lacks = own.model.as_ref().is_some_and(|model| !model.completes());
+                    lacks.then(|| format!("the model of agent {agent}"))
+                });
+                let lacking: Vec<String> = gateway.into_iter().chain(agents).collect();
+                if !lacking.is_empty() {
+                    let what = lacking.join(" and ");
+                    let message =
+                        format!("{setting} has no effect with {what}: it has no {LLM}, which the setting needs");
+                    remark(
+                        message,
+                        format!("use a model of an endpoint ([model] provider = \"openai\"), or take {key} out"),
+                    );
+                }
+            }
+            Need::Grant(_) | Need::Service(_) => {}
+        }
+    }
 }
 
 /// What the worker is given to read.

@@ -36,6 +36,7 @@ mod inspect;
 mod isolation;
 mod load;
 mod manifest;
+mod needs;
 mod pipeline;
 mod read;
 mod report;

@@ -6,6 +6,7 @@ use crate::config::{EntryConfig, Isolation, TrustPolicy};
 use crate::ledger::Verdicts;
 use engine_abi::wire::HostV1;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -500,4 +501,36 @@ fn an_entry_without_effect_is_told() {
         found[0].contains("nope, which does not exist") && found[1].contains("can read the state folder"),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_setting_without_the_grant_or_the_service_that_it_needs_is_told() {
+    let schema = r#"{"properties": {"wide": {"type": "boolean", "x-needs": {"true": "grant:sessions"}},
+        "by": {"enum": ["rules", "model"], "x-needs": {"model": "service:llm.complete"}}}}"#;
+    let fixture = Fixture::new("chaos").key("config_schema", schema);
+    let mut bench = Bench::new().with("chaos", &fixture);
+    let told = |bench: &Bench| {
+        let reports = discover(&bench.config.plugins);
+        let remarks = entry_remarks(&bench.config, &reports);
+        remarks.into_iter().map(|remark| format!("{} → {}", remark.message, remark.hint)).collect::<Vec<_>>()
+    };
+    let set = |bench: &mut Bench, config: serde_json::Value, grants: &[&str]| {
+        let grants = grants.iter().map(|grant| (*grant).to_owned()).collect();
+        let entry = EntryConfig { config: config.as_object().unwrap().clone(), grants, ..EntryConfig::default() };
+        bench.config.plugins.entries.insert("chaos".into(), entry);
+    };
+    bench.config.model.provider = "openai".into();
+    set(&mut bench, json!({"wide": true, "by": "model"}), &["memory-append"]);
+    let found = told(&bench);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("config.wide = true has no effect without the grant \"sessions\""), "{found:?}");
+    assert!(found[0].contains("grants = [\"memory-append\", \"sessions\"]"), "{found:?}");
+    set(&mut bench, json!({"wide": true, "by": "model"}), &["sessions"]);
+    assert_eq!(told(&bench), Vec::<String>::new());
+    bench.config.model.provider = "offline".into();
+    let found = told(&bench);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("config.by = \"model\" has no effect with the gateway's model"), "{found:?}");
+    set(&mut bench, json!({"wide": false, "by": "rules"}), &[]);
+    assert_eq!(told(&bench), Vec::<String>::new());
 }

@@ -49,8 +49,8 @@ impl ExecutionHost {
                     | capability::RUNTIME_LLM_COMPLETE
                     | capability::THREAD_BOOTSTRAP_PROJECTION,
             },
-            provider => {
-                let llm = if provider == "offline" { 0 } else { capability::RUNTIME_LLM_COMPLETE };
+            _ => {
+                let llm = if model.completes() { capability::RUNTIME_LLM_COMPLETE } else { 0 };
                 ExecutionHost {
                     id: "engineroom-embedded".into(),
                     label: "Engineroom embedded runner".into(),
