@@ -54,6 +54,22 @@ const OVERFLOW_WORDS: [&str; 20] = [
     "reduce the length of the messages",
 ];
 
+/// Wordings of "no tools here", in lower case, whatever the status: Ollama, OpenRouter, vLLM, llama.cpp (500), OpenAI and Azure,
+/// Groq, DeepInfra, Mistral.
+const NO_TOOLS_WORDS: [&str; 11] = [
+    "does not support tools",
+    "no endpoints found that support tool use",
+    "tool choice requires --enable-auto-tool-choice",
+    "tools param requires --jinja",
+    "unsupported param: tools",
+    "'tools' is not supported with this model",
+    "unrecognized request argument supplied: tools",
+    "`tool calling` is not supported",
+    "tool calling is not supported",
+    "does not support function calling",
+    "function calling is not enabled for this model",
+];
+
 /// Makes an error of an answer with a status that is not 2xx, or of an `error` object inside a 200.
 ///
 /// `retry_after` is the header's value, in seconds or as a date.
@@ -75,6 +91,8 @@ pub(super) fn classify_value(status: u16, body: Value, retry_after: Option<&str>
             let code = code_of(&said.body);
             if OVERFLOW_CODES.iter().any(|known| code == *known) || OVERFLOW_WORDS.iter().any(|words| has(words)) {
                 ModelError::Overflow { limit: limit_in(&said), said }
+            } else if status != 200 && NO_TOOLS_WORDS.iter().any(|words| has(words)) {
+                ModelError::NoTools { said, by: Vec::new() }
             } else if code == "rate_limit_exceeded" || code == "rate_limit_error" {
                 rate_limit(said, retry_after, false)
             } else if code == "invalid_api_key" || code == "authentication_error" {

@@ -142,6 +142,79 @@ fn what_only_looks_like_an_overflow_is_none() {
 }
 
 #[test]
+fn every_known_wording_of_a_model_without_tools_is_told_from_other_refusals() {
+    let rows = [
+        (
+            "ollama",
+            400,
+            json!({"error": {"message": "registry.ollama.ai/library/gemma3:12b does not support tools", "type": "api_error", "param": null, "code": null}}),
+        ),
+        (
+            "ollama, its own form",
+            400,
+            json!({"error": "registry.ollama.ai/library/deepseek-r1:8b does not support tools"}),
+        ),
+        (
+            "openrouter",
+            404,
+            json!({"error": {"message": "No endpoints found that support tool use. To learn more about provider routing, visit: https://openrouter.ai/docs/provider-routing", "code": 404}}),
+        ),
+        (
+            "vllm",
+            400,
+            json!({"object": "error", "message": "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set", "type": "BadRequestError", "param": null, "code": 400}),
+        ),
+        (
+            "llama.cpp",
+            500,
+            json!({"error": {"code": 500, "message": "tools param requires --jinja flag", "type": "server_error"}}),
+        ),
+        (
+            "llama.cpp, older",
+            500,
+            json!({"error": {"code": 500, "message": "Unsupported param: tools", "type": "server_error"}}),
+        ),
+        (
+            "azure",
+            404,
+            json!({"error": {"message": "Unrecognized request argument supplied: tools", "type": "invalid_request_error", "param": null, "code": null}}),
+        ),
+        (
+            "deepinfra, through a router",
+            405,
+            json!({"status": "failure", "message": "deepinfra error: Tool calling is not supported for model: mistralai/Mistral-Small-24B-Instruct-2501", "error": {"message": "deepinfra error: Tool calling is not supported for model: mistralai/Mistral-Small-24B-Instruct-2501", "type": "APIError", "code": "405"}}),
+        ),
+    ];
+    for (name, status, body) in rows {
+        let error = of(status, &body);
+        assert!(matches!(error, ModelError::NoTools { .. }), "{name}: {error:?}");
+        assert!(!error.transient(), "{name}: asking the same again does not help");
+        assert_eq!(error.http_status(), 400, "{name}");
+    }
+    let other = json!({"error": {"message": "Invalid schema for function 'find': None is not of type 'object'", "type": "invalid_request_error", "param": "tools[0].function.parameters", "code": "invalid_function_parameters"}});
+    assert!(matches!(of(400, &other), ModelError::BadRequest { .. }));
+}
+
+#[test]
+fn whoever_offered_tools_is_told_how_to_stop_it() {
+    use crate::diagnostic::Diagnostic;
+    let said = ProviderSaid { status: 400, message: "m does not support tools".into(), body: Value::Null };
+    let hint = |by: &[&str]| {
+        let by = by.iter().map(|who| (*who).to_owned()).collect();
+        ModelError::NoTools { said: Box::new(said.clone()), by }.hint().unwrap()
+    };
+    assert!(
+        hint(&["recall"]).contains("[plugins.entries.recall.config]") && hint(&["recall"]).contains("tools = false")
+    );
+    assert!(hint(&["the gateway"]).contains("[memory] tools = []"));
+    let clients = hint(&["the client"]);
+    assert!(
+        clients.contains("the client send its request without tools") && !clients.contains("[plugins"),
+        "{clients}"
+    );
+}
+
+#[test]
 fn the_other_kinds_are_told_apart() {
     let quota = json!({"error": {"message": "You exceeded your current quota, please check your plan and billing details.", "type": "insufficient_quota", "param": null, "code": "insufficient_quota"}});
     assert!(matches!(of(429, &quota), ModelError::RateLimit { exhausted: true, .. }));

@@ -55,6 +55,7 @@ fn cleaned(mut error: ModelError, secrets: &[Secret]) -> ModelError {
         ModelError::Overflow { said, .. }
         | ModelError::RateLimit { said, .. }
         | ModelError::Auth { said }
+        | ModelError::NoTools { said, .. }
         | ModelError::BadRequest { said } => clean_said(said, secrets),
         ModelError::ThreadLost { response, said } => {
             clean(response, secrets);

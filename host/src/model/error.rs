@@ -74,6 +74,14 @@ pub enum ModelError {
         /// What the provider said.
         said: Box<ProviderSaid>,
     },
+    /// The model, or the endpoint as it was started, takes no tools, and was offered some.
+    #[error("the model takes no tools{}: {said}", offered(by))]
+    NoTools {
+        /// What the provider said.
+        said: Box<ProviderSaid>,
+        /// Who offered tools, as far as it is known: [`NoTools::CLIENT`](CLIENT), [`GATEWAY`], or an engine's id.
+        by: Vec<String>,
+    },
     /// The provider does not know the response any more that the call was to continue. Telling it everything again helps.
     #[error("the provider has forgotten the conversation ({response}): {said}")]
     ThreadLost {
@@ -106,6 +114,34 @@ pub enum ModelError {
     Config(String),
 }
 
+/// Stands for the client among those who offered tools.
+pub const CLIENT: &str = "the client";
+/// Stands for the gateway among those who offered tools.
+pub const GATEWAY: &str = "the gateway";
+
+fn offered(by: &[String]) -> String {
+    if by.is_empty() { String::new() } else { format!(", and {} offered some", by.join(" and ")) }
+}
+
+/// How those who offer tools are kept from it.
+fn without_tools(by: &[String]) -> String {
+    let mut ways = Vec::new();
+    for who in by {
+        match who.as_str() {
+            CLIENT => ways.push("have the client send its request without tools".to_owned()),
+            GATEWAY => ways.push("take the gateway's own out ([memory] tools = [], [subagents] tool = false)".to_owned()),
+            engine => ways.push(format!(
+                "turn those of {engine} off in [plugins.entries.{engine}.config] (for recall: tools = false), or all that \
+                 engines and the gateway offer with [tools] max_calls = 0"
+            )),
+        }
+    }
+    if ways.is_empty() {
+        ways.push("ask without tools".to_owned());
+    }
+    format!("{}; or use a model with tools (vLLM: --enable-auto-tool-choice, llama.cpp: --jinja)", ways.join("; "))
+}
+
 impl ModelError {
     /// What the provider said, where it answered.
     pub fn said(&self) -> Option<&ProviderSaid> {
@@ -114,6 +150,7 @@ impl ModelError {
             | ModelError::RateLimit { said, .. }
             | ModelError::Auth { said }
             | ModelError::BadRequest { said }
+            | ModelError::NoTools { said, .. }
             | ModelError::ThreadLost { said, .. } => Some(said),
             ModelError::Unavailable { said, .. } => said.as_deref(),
             _ => None,
@@ -138,7 +175,7 @@ impl ModelError {
             | ModelError::Command { .. }
             | ModelError::Protocol(_) => 502,
             ModelError::BadRequest { said } if (400..500).contains(&said.status) => said.status,
-            ModelError::BadRequest { .. } => 400,
+            ModelError::BadRequest { .. } | ModelError::NoTools { .. } => 400,
             ModelError::Cancelled => 499,
             ModelError::Budget(_) => 409,
             ModelError::Config(_) => 500,
@@ -167,6 +204,7 @@ impl ModelError {
             ModelError::Timeout { .. } => "model_timeout",
             ModelError::Unavailable { .. } => "model_unavailable",
             ModelError::BadRequest { .. } => "bad_request",
+            ModelError::NoTools { .. } => "tools_unsupported",
             ModelError::ThreadLost { .. } => "thread_lost",
             ModelError::Command { .. } => "model_command",
             ModelError::Protocol(_) => "model_protocol",
@@ -210,6 +248,7 @@ impl Diagnostic for ModelError {
             ModelError::ThreadLost { .. } => "CE510",
             ModelError::Command { .. } => "CE511",
             ModelError::Budget(_) => "CE512",
+            ModelError::NoTools { .. } => "CE513",
         }
     }
 
@@ -228,6 +267,7 @@ impl Diagnostic for ModelError {
             ModelError::Protocol(_) => {
                 "check that [model] base_url is an OpenAI-compatible endpoint, up to and including /v1".into()
             }
+            ModelError::NoTools { by, .. } => without_tools(by),
             ModelError::ThreadLost { .. } => {
                 "send the message again: a new conversation is begun with all of it".into()
             }

@@ -22,7 +22,7 @@ mod tokens;
 
 pub use classify::{ProviderSaid, classify};
 pub use command::{CommandModel, end_commands};
-pub use error::{ModelError, Phase};
+pub use error::{CLIENT, GATEWAY, ModelError, Phase};
 pub use messages::Messages;
 pub use metered::metered;
 pub use models::{Models, ModelsError};

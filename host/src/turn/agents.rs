@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Texts whose token count is remembered (system prompts, tool schemas).
 const COUNTED_TEXTS: usize = 512;
 
+/// Names of models without tools that are remembered.
+const TOOLLESS: usize = 256;
+
 /// The room of one agent.
 pub(super) struct AgentRoom {
     pub(super) model: Arc<dyn Model>,
@@ -27,6 +30,8 @@ pub(super) struct AgentRoom {
     /// The workspace, where the configuration names one.
     pub(super) workspace: Option<String>,
     counted: Mutex<HashMap<u128, u64>>,
+    /// Models that take no tools, by the name that they were asked by, with what was said.
+    toolless: Arc<Mutex<HashMap<String, String>>>,
 }
 
 /// The rooms of all agents.
@@ -65,6 +70,7 @@ impl AgentRooms {
                     .and_then(|agent| config.agents.get(agent)?.workspace_dir.as_deref())
                     .map(|folder| folder.display().to_string()),
                 counted: Mutex::default(),
+                toolless: Arc::default(),
             })
         };
         let default = room(None);
@@ -89,6 +95,21 @@ impl AgentRoom {
             workspace: self.workspace.clone(),
             pruning: self.pruning.clone(),
             counted: Mutex::default(),
+            toolless: self.toolless.clone(),
+        }
+    }
+
+    /// What the model of this name said when it was offered tools that it does not take; `None` while nothing is known.
+    pub(super) fn takes_no_tools(&self, name: &str) -> Option<String> {
+        self.toolless.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Remembers that the model of this name takes no tools.
+    pub(super) fn note_toolless(&self, name: String, said: String) {
+        let mut toolless = self.toolless.lock().unwrap_or_else(PoisonError::into_inner);
+        // Names come from clients.
+        if toolless.len() < TOOLLESS {
+            toolless.insert(name, said);
         }
     }
 

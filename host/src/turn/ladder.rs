@@ -4,7 +4,8 @@
 //!  assemble ─► precheck ─ fits ────────────────────────────────► prompt ─► model ─ answers ─► counters start again
 //!                 │                                                ▲          │
 //!                 ├ compact ─► assemble again ─► trim what is left ┤          ├ too long: at most 3 times, by force
-//!                 └ tool results alone suffice ─► trim ────────────┘          └ timed out, window full: at most twice
+//!                 └ tool results alone suffice ─► trim ────────────┘          ├ timed out, window full: at most twice
+//!                                                                             └ takes no tools: once more, without ours
 //! ```
 //!
 //! The caller asks [`TurnRun::fitting_prompt`] before every model call, tool loops included, gives every failure to
@@ -194,7 +195,7 @@ impl TurnRun {
                     false => Err(TurnError::Model(error)),
                 }
             }
-            error => Err(TurnError::Model(error)),
+            error => self.without_tools(error).map_err(TurnError::Model),
         }
     }
 

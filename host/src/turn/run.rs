@@ -98,6 +98,9 @@ pub(super) struct Notes {
     /// Calls that the gateway ran, and tools that it did not offer, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<Value>,
+    /// The model takes no tools, and none of the gateway's and its engines' were offered in the end: what the provider said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tools_withheld: Option<String>,
     /// Calls of the model, when there was more than one.
     #[serde(skip_serializing_if = "is_one")]
     pub(super) model_calls: u32,

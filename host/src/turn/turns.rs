@@ -65,6 +65,9 @@ pub struct TurnRow {
     /// `refused`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Value>,
+    /// What the provider said of a model that takes no tools: none of the gateway's and its engines' were offered in the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools_withheld: Option<String>,
     /// Calls of the model, when there was more than one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<u64>,
@@ -143,6 +146,7 @@ impl From<TurnRecord> for TurnRow {
             thread: take("/notes/thread"),
             memory: take("/notes/memory"),
             tools: list(take("/notes/tools")),
+            tools_withheld: text(take("/notes/tools_withheld")),
             model_calls: take("/notes/model_calls").and_then(|value| value.as_u64()),
             headers_named: text(take("/notes/headers_named")),
             ladder: list(take("/notes/ladder")),

@@ -53,6 +53,9 @@ fn turn_row(turn: &Value) -> Vec<Cell> {
     if let Some(code) = turn.pointer("/memory/code").and_then(Value::as_str) {
         remarks.push(format!("no memory ({code})"));
     }
+    if let Some(said) = turn.get("tools_withheld").and_then(Value::as_str) {
+        remarks.push(format!("no tools offered: {said}"));
+    }
     remarks.extend(said("ladder", |step| {
         format!("{} {} → {}", text(step, "step"), count(number(step, "before")), count(number(step, "after")))
     }));

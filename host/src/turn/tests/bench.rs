@@ -125,6 +125,8 @@ pub(super) struct Plan {
     /// A hook with a deadline that it soon misses; those of others are longer than any test waits for.
     pub(super) hurried: Option<Hook>,
     pub(super) queue: Option<usize>,
+    /// The model is offered the tool that spawns children.
+    pub(super) child_tool: bool,
 }
 
 impl Bench {
@@ -138,6 +140,9 @@ impl Bench {
         config.compaction.keep_recent_tokens = 400;
         if let Some(queue) = plan.queue {
             config.gateway.queue_per_session = queue;
+        }
+        if plan.child_tool {
+            (config.subagents.enabled, config.subagents.tool) = (true, true);
         }
         if plan.strict {
             config.plugins.context_engine_policy.on_failure = crate::config::OnFailure::Strict;

@@ -8,3 +8,4 @@ mod failures;
 mod maintenance;
 mod outbox;
 mod overflow;
+mod toolless;

@@ -4,6 +4,8 @@
 //! within the turn, also when their engine is dropped: what a model was told it may call, it may call, and reads an error.
 
 use super::{GatewayTool, gateway_tools};
+use crate::diagnostic::Diagnostic;
+use crate::model::{CLIENT, GATEWAY, ModelError};
 use crate::slot::{EngineRef, Hook, HookFailure, Tool};
 use crate::transcript::{Message, ToolCall};
 use crate::turn::run::TurnRun;
@@ -40,6 +42,8 @@ pub(in crate::turn) struct Toolbox {
     used: u32,
     /// The bound was passed: nothing of the gateway's is offered any more.
     closed: bool,
+    /// The model takes no tools: nothing of the gateway's is offered.
+    withheld: bool,
     /// A model call was answered with calls that the gateway ran.
     looped: bool,
     /// The client's parameters with the offered tools, when there are any.
@@ -50,6 +54,33 @@ impl Toolbox {
     /// True when the model is, or was, offered tools that the gateway runs.
     pub(in crate::turn) fn any(&self) -> bool {
         !self.offered.is_empty()
+    }
+
+    /// Who offers tools now, the client first.
+    pub(in crate::turn) fn offered_by(&self, client: &Map<String, Value>) -> Vec<String> {
+        let mut by: Vec<String> = offers(client).then(|| CLIENT.to_owned()).into_iter().collect();
+        for offered in self.offered.iter().filter(|_| !self.closed) {
+            let whose = match &offered.by {
+                By::Gateway(_) => GATEWAY,
+                By::Engine(engine) => engine.id(),
+            };
+            if !by.iter().any(|known| known == whose) {
+                by.push(whose.to_owned());
+            }
+        }
+        by
+    }
+
+    /// Takes back what was offered beside the client's tools. False when that changes nothing, or comes too late: the client
+    /// offers tools itself, or the model has called one already.
+    fn withhold(&mut self, client: &Map<String, Value>) -> bool {
+        if offers(client) || self.offered.is_empty() || self.closed || self.looped {
+            return false;
+        }
+        self.offered.clear();
+        self.params = None;
+        self.withheld = true;
+        true
     }
 
     /// True when the bound was passed.
@@ -149,11 +180,60 @@ impl TurnRun {
     fn only_clients_tools(&self) -> bool {
         // The old form of tools and the new one exclude each other; and of several answers at once none could be gone on with.
         let several = self.params.get("n").and_then(Value::as_u64).is_some_and(|n| n > 1);
-        several || self.params.contains_key("functions") || self.house.config.tools.max_calls == 0
+        several
+            || self.params.contains_key("functions")
+            || self.house.config.tools.max_calls == 0
+            || self.tools.withheld
+    }
+
+    /// A model that is known to take no tools is offered none.
+    fn withhold_from_toolless(&mut self) {
+        if self.tools.opened || self.tools.withheld || offers(&self.params) {
+            return;
+        }
+        if let Some(said) = self.agent.takes_no_tools(&self.model_name()) {
+            self.tools.withheld = true;
+            self.notes.tools_withheld = Some(said);
+        }
+    }
+
+    /// After a model that said that it takes no tools. `Ok` says that what engines and the gateway offered is taken back, for
+    /// this turn and for later ones of this model: ask again. The client's own tools are the client's to leave out.
+    ///
+    /// # Errors
+    ///
+    /// The same failure, with those who offered tools.
+    pub(in crate::turn) fn without_tools(&mut self, error: ModelError) -> Result<(), ModelError> {
+        let ModelError::NoTools { said, .. } = error else { return Err(error) };
+        let by = self.tools.offered_by(&self.params);
+        let told = said.message.clone();
+        let error = ModelError::NoTools { said, by };
+        if !self.tools.withhold(&self.params) {
+            return Err(error);
+        }
+        self.tool_tokens = self.agent.tool_tokens(&self.params);
+        let model = self.model_name();
+        tracing::warn!(
+            model,
+            said = told,
+            hint = error.hint(),
+            session = self.session.key.as_deref(),
+            "the model takes no tools: it is asked again without, and offered none until the gateway restarts"
+        );
+        self.agent.note_toolless(model, told.clone());
+        self.notes.tools_withheld = Some(told);
+        Ok(())
+    }
+
+    /// The model that the request names, or that of the configuration.
+    fn model_name(&self) -> String {
+        let named = self.params.get("model").and_then(Value::as_str);
+        named.unwrap_or(&self.agent.info.resolved).to_owned()
     }
 
     /// Offers the gateway's own tools, once a turn.
     pub(in crate::turn) fn open_tools(&mut self) {
+        self.withhold_from_toolless();
         if self.only_clients_tools() || std::mem::replace(&mut self.tools.opened, true) {
             return;
         }
@@ -169,10 +249,10 @@ impl TurnRun {
 
     /// Offers the gateway's own tools and those of `engine`, each engine asked once a turn.
     pub(in crate::turn) async fn offer_tools(&mut self, engine: &EngineRef) -> Result<(), HookFailure> {
+        self.open_tools();
         if self.only_clients_tools() {
             return Ok(());
         }
-        self.open_tools();
         let before = self.tools.offered.len();
         let asks = engine.has(Hook::Tools) && engine.has(Hook::CallTool);
         if asks && !self.tools.asked.iter().any(|asked| asked == engine.id()) {
@@ -203,6 +283,12 @@ impl TurnRun {
             self.notes.tools.push(json!({"name": name, "by": whose, "refused": why}));
         }
     }
+}
+
+/// True when these parameters offer tools, in the old form or the new one.
+fn offers(params: &Map<String, Value>) -> bool {
+    let some = |name: &str| params.get(name).and_then(Value::as_array).is_some_and(|tools| !tools.is_empty());
+    some("tools") || some("functions")
 }
 
 /// Names of the client's tools.
