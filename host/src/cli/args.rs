@@ -92,6 +92,10 @@ pub enum StoreCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Write the database anew: nothing of what was deleted is in it, and it takes no more room than it needs
+    ///
+    /// The gateway must be stopped. It needs as much room again as the database takes.
+    Shrink,
 }
 
 /// `gateway`.

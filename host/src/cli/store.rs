@@ -1,4 +1,4 @@
-//! `store`: is the database sound, and what can be saved of a damaged one.
+//! `store`: is the database sound, what can be saved of a damaged one, and a new one without what was deleted.
 
 use super::args::StoreCommand;
 use super::context::Context;
@@ -16,6 +16,7 @@ pub(super) async fn run(context: &Context, command: &StoreCommand) -> Result<Ver
     match command {
         StoreCommand::Check => check(context).await,
         StoreCommand::Repair { dry_run } => repair(context, *dry_run).await,
+        StoreCommand::Shrink => shrink(context).await,
     }
 }
 
@@ -52,6 +53,22 @@ async fn check(context: &Context) -> Result<Verdict, CliError> {
         }
     }
     Ok(if problems.is_empty() { Verdict::Well } else { Verdict::Degraded })
+}
+
+async fn shrink(context: &Context) -> Result<Verdict, CliError> {
+    let folder = context.config().gateway.state_dir.clone();
+    let report = blocking(move || transcript::shrink(&folder)).await?;
+    let out = &context.out;
+    match report {
+        report if out.is_json() => out.document(&report),
+        None => out.aside("nothing is stored"),
+        Some(report) => out.line(&format!(
+            "written anew: {}, was {}; nothing of what was deleted is in it",
+            bytes(report.bytes),
+            bytes(report.before)
+        )),
+    }
+    Ok(Verdict::Well)
 }
 
 async fn repair(context: &Context, dry_run: bool) -> Result<Verdict, CliError> {

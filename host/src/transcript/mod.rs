@@ -29,6 +29,6 @@ pub use branch::Branch;
 pub use hot::{Extra, HotGuard, HotHandle, HotSession, HotSessions};
 pub use message::*;
 pub use session::agent_of_key;
-pub use sqlite::{CheckReport, Salvaged, check, open, open_existing, salvage};
+pub use sqlite::{CheckReport, Salvaged, Shrunk, check, open, open_existing, salvage, shrink};
 pub use store::*;
 pub use subagent::*;

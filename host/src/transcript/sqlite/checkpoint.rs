@@ -3,6 +3,9 @@
 //! When the whole log is copied and nobody reads from it, the next commit starts it over: overwriting a file costs about half
 //! of growing it. Under steady load a copy never quite catches up with the writer; when the log has grown past its bound, the
 //! writer is held between two batches for the short rest.
+//!
+//! What was deleted stands in the log until other writes lie over it. So after a deletion the log is emptied: copied whole and
+//! cut, while the writer is held. At once when a session is gone; what engines and ephemeral turns delete waits for a pause.
 
 use super::named::Named;
 use super::schema;
@@ -11,7 +14,7 @@ use rusqlite::Connection;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pages in the log from which on it is copied: 4 MiB.
 const COPY_PAGES: u64 = 1_000;
@@ -25,6 +28,53 @@ const IDLE: Duration = Duration::from_millis(50);
 const LONGEST_IDLE: Duration = Duration::from_secs(30);
 /// Longest wait of either side for the other.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long the writer must have been idle before the log is emptied of what engines deleted.
+const SETTLED: Duration = Duration::from_secs(5);
+/// Longest wait for such a pause, and for the one after a session is gone.
+const LATEST: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(10));
+/// How long an emptying waits for those who read from the log; they are let be, and it is tried again.
+const READERS: Duration = Duration::from_millis(100);
+
+/// What was deleted, and still stands in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// Keys of engines, or what is as small.
+    Keys,
+    /// All of a session.
+    Session,
+}
+
+/// That the log is to be emptied.
+#[derive(Debug, Clone, Copy)]
+struct Emptying {
+    /// As soon as the writer is idle for so long,
+    idle: Duration,
+    /// and then whether it is idle or not.
+    by: Instant,
+}
+
+impl Emptying {
+    fn after(gone: Gone) -> Emptying {
+        let now = Instant::now();
+        match gone {
+            Gone::Keys => Emptying { idle: SETTLED, by: now + LATEST.0 },
+            Gone::Session => Emptying { idle: IDLE, by: now + LATEST.1 },
+        }
+    }
+
+    /// Both, as early as the earlier one.
+    fn and(self, other: Option<Emptying>) -> Emptying {
+        let other = other.unwrap_or(self);
+        Emptying { idle: self.idle.min(other.idle), by: self.by.min(other.by) }
+    }
+}
+
+/// What the copying thread has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    Copy,
+    Empty,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -38,6 +88,8 @@ struct State {
     hold: bool,
     /// The last copy left something; it is tried again as soon as the writer is idle for so long.
     unfinished: Option<Duration>,
+    /// Something was deleted that stands in the log.
+    emptying: Option<Emptying>,
     closing: bool,
 }
 
@@ -83,31 +135,44 @@ impl Gate {
         }
     }
 
+    /// Something was deleted: the log is to be emptied of it.
+    pub(super) fn deleted(&self, gone: Gone) {
+        let mut state = self.lock();
+        state.emptying = Some(Emptying::after(gone).and(state.emptying));
+        self.changed.notify_all();
+    }
+
     /// Ends the copying thread.
     pub(super) fn close(&self) {
         self.lock().closing = true;
         self.changed.notify_all();
     }
 
-    /// Waits until there is enough to copy, or the writer has been idle after a copy that left something. False when closing.
-    fn wait_for_work(&self) -> bool {
+    /// Waits until there is enough to copy, or the writer has been idle after a copy that left something or after a deletion.
+    /// `None` when closing.
+    fn wait_for_work(&self) -> Option<Work> {
         let mut state = self.lock();
         loop {
             if state.closing {
-                return false;
+                return None;
+            }
+            if state.emptying.is_some_and(|emptying| Instant::now() >= emptying.by) {
+                return Some(Work::Empty);
             }
             if state.pages >= COPY_PAGES {
-                return true;
+                return Some(Work::Copy);
             }
-            let Some(idle) = state.unfinished else {
+            let idle = [state.unfinished, state.emptying.map(|emptying| emptying.idle)].into_iter().flatten().min();
+            let Some(idle) = idle else {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let before = state.written;
             let (after, waited) = self.changed.wait_timeout(state, idle).unwrap_or_else(PoisonError::into_inner);
             state = after;
-            if waited.timed_out() && state.written == before && !state.busy {
-                return !state.closing;
+            if waited.timed_out() && state.written == before && !state.busy && !state.closing {
+                let empties = state.emptying.is_some_and(|emptying| emptying.idle <= idle);
+                return Some(if empties { Work::Empty } else { Work::Copy });
             }
         }
     }
@@ -129,9 +194,9 @@ impl Gate {
 /// start of the gateway.
 pub(super) fn run(gate: &Gate, path: &Path, named: &Named) {
     let mut kept = None;
-    // A disk that refuses is asked ever less often, and told of once.
-    let mut again = IDLE;
-    while gate.wait_for_work() {
+    // A disk that refuses is asked ever less often, and told of once. So is whoever reads from a log that is to be emptied.
+    let (mut again, mut read) = (IDLE, IDLE);
+    while let Some(work) = gate.wait_for_work() {
         failpoint::pass("store.checkpoint.before");
         let opened = match kept.take() {
             Some(conn) => Ok(conn),
@@ -139,25 +204,62 @@ pub(super) fn run(gate: &Gate, path: &Path, named: &Named) {
             None if named.check().is_err() => Err(rusqlite::Error::InvalidPath(path.to_owned())),
             None => schema::open_checkpointer(path),
         };
-        let copied = opened.and_then(|conn| copies(gate, kept.insert(conn)));
+        let emptying = (work == Work::Empty).then(|| gate.lock().emptying.take()).flatten();
+        let copied = opened.and_then(|conn| {
+            let conn = kept.insert(conn);
+            let copied = copies(gate, conn)?;
+            // The most of it is copied while nobody waits.
+            let emptied = emptying.is_none() || empty(gate, conn)?;
+            Ok((copied, emptied))
+        });
         failpoint::pass("store.checkpoint.after");
         let mut state = gate.lock();
         // Under load what is left waits for the next thousand pages: asking again at once would only compete with the writer.
         state.pages = 0;
+        let later;
         state.unfinished = match copied {
-            Ok(copied) => {
+            Ok((copied, emptied)) => {
                 again = IDLE;
-                matches!(copied, Copied::Part(_)).then_some(IDLE)
+                read = if emptied { IDLE } else { (read * 2).min(LONGEST_IDLE) };
+                later = (!emptied).then_some(read);
+                let unfinished = emptying.is_none() && matches!(copied, Copied::Part(_));
+                unfinished.then_some(IDLE)
             }
             Err(error) => {
                 if again == IDLE {
                     tracing::warn!(%error, "the log cannot be copied into the database; it grows until it can");
                 }
                 again = (again * 2).min(LONGEST_IDLE);
+                later = emptying.is_some().then_some(again);
                 Some(again)
             }
         };
+        if let Some(wait) = later {
+            let emptying = Emptying { idle: wait, by: Instant::now() + wait.max(LATEST.1) };
+            state.emptying = Some(emptying.and(state.emptying));
+        }
     }
+}
+
+/// Copies all of the log and cuts it, while the writer is held. False where somebody reads from it.
+fn empty(gate: &Gate, conn: &Connection) -> rusqlite::Result<bool> {
+    gate.hold();
+    let emptied = cut(conn);
+    gate.release();
+    emptied
+}
+
+fn cut(conn: &Connection) -> rusqlite::Result<bool> {
+    conn.busy_timeout(READERS)?;
+    let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+    conn.busy_timeout(schema::CHECKPOINTER_PATIENCE)?;
+    failpoint::pass("store.checkpoint.cut");
+    if busy? != 0 {
+        return Ok(false);
+    }
+    // A log that is empty while the store is in use tells at the next start that something was lost: so it is begun anew.
+    schema::set_meta(conn, "emptied", 1)?;
+    Ok(true)
 }
 
 /// Copies until all is copied, or it makes no sense any more.

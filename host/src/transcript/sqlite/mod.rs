@@ -9,6 +9,7 @@
 //! | [`apply`] | one submission inside a transaction; the fence of leases |
 //! | [`engine`] | the engines' keys and values |
 //! | [`purge`] | what a deleted session leaves, taken away in parts |
+//! | [`mod@shrink`] | the database written anew, without what was deleted |
 //! | [`subagents`] | the children of sessions |
 //! | [`checkpoint`] | copying the log off the reply path |
 //! | [`reader`] | the pool and the queries |
@@ -31,6 +32,8 @@ mod codec;
 mod damage_tests;
 mod engine;
 mod evidence;
+#[cfg(test)]
+mod gone_tests;
 mod ids;
 mod lock;
 mod missing;
@@ -40,6 +43,7 @@ mod reader;
 mod reading;
 mod salvage;
 mod schema;
+mod shrink;
 mod subagents;
 #[cfg(test)]
 mod tests;
@@ -62,6 +66,7 @@ use std::time::{Duration, Instant};
 use writer::Job;
 
 pub use salvage::{Salvaged, salvage};
+pub use shrink::{Shrunk, shrink};
 
 /// Most submissions in the queue. A disk that has stopped answering must not fill the memory.
 const QUEUE: usize = 65_536;

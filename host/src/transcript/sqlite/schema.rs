@@ -153,10 +153,13 @@ fn opening(path: &Path, error: rusqlite::Error) -> StoreError {
 /// Tables of every format.
 pub(super) const TABLES: [&str; 7] = ["meta", "sessions", "entries", "frozen", "turns", "handed", "engine_kv"];
 
+/// How long the connection that copies the log waits for others.
+pub(super) const CHECKPOINTER_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Opens the connection that copies the log into the database.
 pub(super) fn open_checkpointer(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    conn.busy_timeout(Duration::from_secs(1))?;
+    conn.busy_timeout(CHECKPOINTER_PATIENCE)?;
     tune(&conn)?;
     Ok(conn)
 }
@@ -170,12 +173,14 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// FULL: each commit syncs the log before it is acknowledged. The log is never copied by a commit (that would be paid by
-/// whoever waits for it), and what a savepoint remembers stays in memory.
+/// whoever waits for it), and what a savepoint remembers stays in memory. What is deleted or overwritten is overwritten with
+/// zeros, whole pages that become free as well (`FAST` would leave those): a session that is deleted is gone from the file, too.
 fn tune(conn: &Connection) -> rusqlite::Result<()> {
     conn.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
+    conn.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
     conn.pragma_update(None, "foreign_keys", false)?;
     conn.set_prepared_statement_cache_capacity(64);
     Ok(())

@@ -8,7 +8,7 @@
 //!                      COMMIT (one sync)  ─► acknowledge 1, refuse 2, …
 //! ```
 
-use super::checkpoint::Gate;
+use super::checkpoint::{Gate, Gone};
 use super::ids::Ids;
 use super::named::Named;
 use super::trouble::Trouble;
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// Most submissions in one commit: bounds how long the first of them waits.
@@ -29,6 +29,8 @@ const BATCH: usize = 256;
 const BATCH_BYTES: usize = 8 << 20;
 /// A busy store takes a part of what was deleted away after so many commits.
 const PURGE_EVERY: u32 = 32;
+/// How long a store that is closed takes away what deleted sessions left; the rest goes at the next start.
+const CLOSING: Duration = Duration::from_secs(2);
 /// Pages that a submission touches whatever its size: the ends of the tables and indexes.
 const PAGES: usize = 4;
 
@@ -135,6 +137,9 @@ impl Writer {
             for ((submission, reply), result) in batch.drain(..).zip(results) {
                 if result.is_ok() {
                     leaving.extend(submission.writes.iter().filter_map(deleted));
+                    if submission.writes.iter().any(takes_away) {
+                        self.gate.deleted(Gone::Keys);
+                    }
                 }
                 if let (Err(error), Some((session, _))) = (&result, submission.lease) {
                     self.trouble.failed(session, error);
@@ -144,6 +149,10 @@ impl Writer {
                 // Nobody may wait for it any more; the writes stand all the same.
                 let _ = reply.send(result);
             }
+        }
+        let until = Instant::now() + CLOSING;
+        while !leaving.is_empty() && Instant::now() < until {
+            self.purge(&mut leaving);
         }
         failpoint::pass("store.close.writer");
     }
@@ -183,7 +192,10 @@ impl Writer {
         self.gate.leave(purge::PART as u64);
         match done {
             Ok(false) => {}
-            Ok(true) => drop(leaving.pop_front()),
+            Ok(true) => {
+                leaving.pop_front();
+                self.gate.deleted(Gone::Session);
+            }
             Err(error) => {
                 tracing::warn!(%error, session, "what a deleted session left is taken away at the next start");
                 leaving.pop_front();
@@ -251,6 +263,20 @@ fn deleted(write: &Write) -> Option<SessionRow> {
     match write {
         Write::DeleteSession { session } => Some(*session),
         _ => None,
+    }
+}
+
+/// True for a write that takes away what was told or kept, and is no deletion of a session.
+fn takes_away(write: &Write) -> bool {
+    match write {
+        Write::EngineBatch { ops, .. } => {
+            ops.iter().any(|op| matches!(op, EngineOp::Delete(_) | EngineOp::DeletePrefix(_)))
+        }
+        Write::EngineDropScope { .. }
+        | Write::ResetSession { .. }
+        | Write::DropScopePart { .. }
+        | Write::SubagentForget(_) => true,
+        _ => false,
     }
 }
 
