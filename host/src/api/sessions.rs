@@ -5,7 +5,7 @@ use super::caller::Caller;
 use super::paths::{self, SessionOp};
 use super::{Api, ApiError, subagents};
 use crate::transcript::{Entry, EntryBody, EntryId, SessionRecord, Store, StoreError};
-use crate::turn::{CompactReport, ContextReport, RepairAction, RepairRequest};
+use crate::turn::{CompactReport, ContextAsk, ContextReport, RepairAction, RepairRequest};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -31,6 +31,8 @@ pub(super) struct Page {
     before: Option<String>,
     /// A report of the context first does what the next turn would.
     take_up: Option<bool>,
+    /// A report of the context is given as if this were the next user message.
+    ask: Option<String>,
 }
 
 impl Page {
@@ -115,11 +117,8 @@ pub(super) async fn one(
             json!({"deleted": true, "key": report.key, "engines": report.engines})
         }
         (SessionOp::Context, "GET" | "HEAD") => {
-            let turns = &api.gateway.turns;
-            context(&match page.take_up {
-                Some(true) => turns.context_taken_up(&key).await?,
-                _ => turns.context(&key).await?,
-            })
+            let ask = ContextAsk { take_up: page.take_up == Some(true), question: page.ask.clone() };
+            context(&api.gateway.turns.context(&key, ask).await?)
         }
         (SessionOp::Turns, "GET" | "HEAD") => turns(&api, key.into_string(), &page).await?,
         (SessionOp::Compact, "POST") => {
@@ -293,7 +292,7 @@ fn context(report: &ContextReport) -> Value {
         "session": report.session, "engine": report.engine, "selected": report.selected, "degraded": report.degraded,
         "passed": report.passed, "model": report.model, "takenUp": report.taken_up,
         "waitingTurns": report.waiting_turns, "wouldCompact": report.would_compact, "totals": report.totals,
-        "memorySection": report.memory_section, "notes": report.notes,
+        "memorySection": report.memory_section, "asked": report.asked, "notes": report.notes,
         "contextWindow": report.context_window, "budget": report.budget, "tokens": report.tokens,
         "engineEstimate": report.engine_estimate, "estimated": report.estimated,
         "systemPromptAddition": report.system_prompt_addition,

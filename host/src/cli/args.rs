@@ -223,9 +223,15 @@ pub enum SessionsCommand {
         /// First do what the next turn would: hand over waiting turns, have the engine take the session up
         #[arg(long)]
         take_up: bool,
+        /// Show it as if this were the next user message; nothing of it is kept
+        #[arg(long, value_name = "TEXT")]
+        ask: Option<String>,
         /// Show every entry, also in long runs of entries that fare alike
         #[arg(long)]
         all: bool,
+        /// Show whole texts of what the model would see, instead of a table; with --all of the rest, too
+        #[arg(long)]
+        full: bool,
     },
     /// Show the turns of a session, newest first: who served, what it took, and why another did not
     Turns {

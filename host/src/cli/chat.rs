@@ -48,7 +48,7 @@ async fn talk(context: &Context, house: &House<'_>, args: ChatArgs) -> Result<()
                 out.aside(&format!("session {session}"));
                 Ok(())
             }
-            "/context" => super::sessions::context(&out, house, &session, super::sessions::Ask::default()).await,
+            "/context" => super::sessions::context(&out, house, &session, &super::sessions::Ask::default()).await,
             "/compact" => compact(context, house, &session, rest.trim()).await,
             command if command.starts_with('/') => {
                 out.warn(&format!("unknown command {command}; /help shows them"));

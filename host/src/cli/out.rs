@@ -213,6 +213,11 @@ pub fn moment(ms: i64) -> String {
     }
 }
 
+/// A line of foreign text as it may be shown on a terminal, whole: what would steer the terminal is replaced.
+pub fn printable(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 /// A text as one line of at most `most` characters, without anything that could steer a terminal.
 pub fn short(text: &str, most: usize) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());

@@ -67,7 +67,7 @@ mod tests;
 
 pub use catch_up::CatchUpStatus;
 pub use compact::{Successor, former_ids};
-pub use context::{ContextEntry, ContextReport, EntryState, Sum, Totals};
+pub use context::{ContextAsk, ContextEntry, ContextReport, EntryState, Sum, Totals};
 pub use ended::{EndReport, ToldEngine};
 pub use error::TurnError;
 pub use maintenance::{LastRun, MaintenanceState, MaintenanceStatus};
@@ -190,28 +190,16 @@ impl Turns {
         report
     }
 
-    /// What the model would see now, entry by entry. It changes nothing.
+    /// What the model would see now, entry by entry. It changes nothing, unless the engine shall take the session up first.
     ///
     /// # Errors
     ///
-    /// [`TurnError::NoSession`], that no engine may serve, or [`TurnError::Look`] when looking alone tells nothing.
-    pub async fn context(&self, key: &str) -> Result<ContextReport, TurnError> {
-        self.report(key, false).await
-    }
-
-    /// The same, after what the next turn would do first: turns that wait are handed over, and the engine takes the session up.
-    ///
-    /// # Errors
-    ///
-    /// As [`Turns::context`].
-    pub async fn context_taken_up(&self, key: &str) -> Result<ContextReport, TurnError> {
-        self.report(key, true).await
-    }
-
-    async fn report(&self, key: &str, take_up: bool) -> Result<ContextReport, TurnError> {
+    /// [`TurnError::NoSession`], that no engine may serve, [`TurnError::Look`] when looking alone tells nothing, or
+    /// [`TurnError::Invalid`] for an empty question.
+    pub async fn context(&self, key: &str, ask: ContextAsk) -> Result<ContextReport, TurnError> {
         let house = self.house.clone();
         let key = key.to_owned();
-        wanted(|client| self.house.finish(async move { context::report(&house, &key, take_up, &client).await })).await
+        wanted(|client| self.house.finish(async move { context::report(&house, &key, ask, &client).await })).await
     }
 
     /// The turns of a session, newest first, older than the turn `before` when one is given.

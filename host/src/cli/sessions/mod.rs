@@ -41,8 +41,9 @@ pub(in crate::cli) async fn run(context: &Context, command: SessionsCommand) -> 
     let outcome = match &command {
         SessionsCommand::List { limit } => list(&out, &house, *limit).await,
         SessionsCommand::Show { key } => show(&out, &house, key).await,
-        SessionsCommand::Context { key, take_up, all } => {
-            self::context(&out, &house, key, Ask { take_up: *take_up, all: *all }).await
+        SessionsCommand::Context { key, take_up, ask, all, full } => {
+            let ask = Ask { take_up: *take_up, question: ask.clone(), all: *all, full: *full };
+            self::context(&out, &house, key, &ask).await
         }
         SessionsCommand::Turns { key, limit, before } => {
             turns::turns(&out, &house, key, *limit, before.as_deref()).await

@@ -13,18 +13,18 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Longest text of a line of the report, in characters.
-const LINE: usize = 200;
 /// Who decides when no engine does.
 const HOST: &str = "host";
 
-/// `fixed`: tokens of the system prompt and of the tools of the last request.
+/// `fixed`: tokens of the system prompt and of the tools of the last request. `question`: the entry that is there for this
+/// report alone.
 pub(super) fn explain(
     key: &str,
     run: &TurnRun,
     mut assembled: Assembled,
     limit: u64,
     fixed: (u64, u64),
+    question: Option<EntryId>,
 ) -> ContextReport {
     let engine = run.lease.engine().id().to_owned();
     let would_compact = assembled.prompt.tokens().max(assembled.unwindowed.unwrap_or(0)) > limit;
@@ -40,6 +40,7 @@ pub(super) fn explain(
     let mut entries: Vec<ContextEntry> = assembled.prompt.items().iter().map(|item| writer.shown(item)).collect();
     let shown: HashSet<EntryId> = entries.iter().filter_map(|entry| entry.id).collect();
     entries.extend(writer.hidden(&shown));
+    number(&mut entries, &branch, question);
     let mut totals = Totals { spans: writer.spans.len() as u64, ..Totals::default() };
     entries.iter().for_each(|entry| totals.count(entry));
     (totals.system_prompt, totals.tools) = fixed;
@@ -82,8 +83,22 @@ pub(super) fn explain(
         system_prompt_addition: assembled.prompt.system_addition().map(str::to_owned),
         volatile_prompt_addition: assembled.prompt.volatile_addition().map(str::to_owned),
         memory_section: run.services.memory_section(),
+        asked: None,
         notes,
         entries,
+    }
+}
+
+/// Gives stored entries their numbers, and takes from a question the id that it has for a moment only.
+fn number(entries: &mut [ContextEntry], branch: &[Arc<Entry>], question: Option<EntryId>) {
+    let messages = branch.iter().filter(|entry| message_of(entry).is_some());
+    let numbers: HashMap<EntryId, u64> = messages.zip(1..).map(|(entry, number)| (entry.id, number)).collect();
+    for entry in entries {
+        if entry.id.is_some() && entry.id == question {
+            entry.id = None;
+            entry.why = "the question, which is not stored".to_owned();
+        }
+        entry.number = entry.id.and_then(|id| numbers.get(&id).copied());
     }
 }
 
@@ -171,6 +186,7 @@ impl Writer<'_> {
             };
             hidden.push(ContextEntry {
                 id: Some(entry.id),
+                number: None,
                 role: message.role.name(),
                 state,
                 tokens: u64::from(entry.tokens),
@@ -189,6 +205,7 @@ impl Writer<'_> {
 fn line(item: &PromptItem, state: EntryState, why: String) -> ContextEntry {
     ContextEntry {
         id: item.id,
+        number: None,
         role: item.message.role.name(),
         state,
         tokens: item.tokens,
@@ -203,13 +220,9 @@ fn line(item: &PromptItem, state: EntryState, why: String) -> ContextEntry {
 
 fn text(message: &Message) -> String {
     let text = message.text();
-    let mut short: String = text.chars().take(LINE).map(|letter| if letter == '\n' { ' ' } else { letter }).collect();
-    if text.chars().nth(LINE).is_some() {
-        short.push('…');
-    }
-    if short.is_empty() && !message.tool_calls.is_empty() {
+    if text.is_empty() && !message.tool_calls.is_empty() {
         let names: Vec<_> = message.tool_calls.iter().map(|call| call.function.name.as_str()).collect();
-        short = format!("calls {}", names.join(", "));
+        return format!("calls {}", names.join(", "));
     }
-    short
+    text.into_owned()
 }

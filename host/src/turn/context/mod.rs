@@ -9,10 +9,16 @@
 //!   session from being entered twice;
 //! - old tool results are pruned on a copy, as the next turn would prune them, and nothing is frozen.
 //!
+//! A report may be asked for as if a question were the next user message: it is appended to the session in memory alone, as the
+//! evaluator's questions are ([`branch`]), and taken back.
+//!
 //! `take_up` does instead what the next turn would do before its model call, with everything that comes of it.
 
+mod branch;
 mod explain;
 mod report;
+
+pub(super) use branch::Branch;
 
 pub use report::{ContextEntry, ContextReport, EntryState, Sum, Totals};
 
@@ -24,17 +30,31 @@ use super::run::TurnRun;
 use super::services::Manner;
 use super::session::{Session, is_role};
 use crate::slot::{EngineRef, FailureKind, Hook, HookFailure, LeaseRequest};
-use crate::transcript::{EntryId, OutboxState, Role};
+use crate::transcript::{EntryId, Message, OutboxState, Role};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use tokio_util::sync::CancellationToken;
+
+/// How the context is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextAsk {
+    /// First do what the next turn would do before its model call.
+    pub take_up: bool,
+    /// As if this were the next user message. It is not kept.
+    pub question: Option<String>,
+}
 
 /// Assembles the session as its next turn would find it.
 pub(super) async fn report(
     house: &Arc<House>,
     key: &str,
-    take_up: bool,
+    ask: ContextAsk,
     client: &CancellationToken,
 ) -> Result<ContextReport, TurnError> {
+    let ContextAsk { take_up, question } = ask;
+    if question.as_ref().is_some_and(|question| question.trim().is_empty()) {
+        return Err(TurnError::invalid("the question is empty", "ask"));
+    }
     let lane = house.lanes.enter_for(key, client).await?;
     let session = house.open(key, false).await?;
     let (agent, open, fixed) = {
@@ -47,7 +67,20 @@ pub(super) async fn report(
     (run.system_tokens, run.tool_tokens) = fixed;
     let limit = run.prompt_limit();
     let command = Keeper::of(&run.agent.info) == Some(Keeper::Command);
-    let assembled = match take_up {
+    let branch = match question.as_deref() {
+        None => None,
+        Some(question) => {
+            // Before it is there: what an engine takes up must be the session's own.
+            if take_up {
+                run.take_up_session().await?;
+            }
+            let question = Message::text_of(Role::User, question);
+            let branch = Branch::grow(house, &session, question, &AtomicU64::new(0))?;
+            run.admitted.first = branch.question();
+            Some(branch)
+        }
+    };
+    let assembled = match take_up && branch.is_none() {
         true if command => {
             run.take_up_session().await?;
             run.unassembled()
@@ -57,7 +90,9 @@ pub(super) async fn report(
         false => run.look(limit).await?,
     };
     let outlook = run.outlook(&assembled.prompt).await?;
-    let mut report = explain::explain(key, &run, assembled, limit, fixed);
+    let mut report = explain::explain(key, &run, assembled, limit, fixed, branch.as_ref().map(Branch::question));
+    drop(branch);
+    report.asked = question;
     report.notes.extend(outlook);
     if command {
         hosts::on_command(&mut report);

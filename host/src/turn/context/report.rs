@@ -48,6 +48,9 @@ pub struct ContextReport {
     /// The memory section that was prepared for the assembly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_section: Option<String>,
+    /// The question that was asked as the next user message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     /// What is worth knowing of how this was found.
     pub notes: Vec<String>,
     /// Every entry of the active branch and every message that was made: first what the model would see, in the order of the
@@ -133,9 +136,13 @@ pub enum EntryState {
 /// One entry of a [`ContextReport`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContextEntry {
-    /// Entry id; absent for a message that was made.
+    /// Entry id in the store; absent for a message that was made, and for a question that was only asked here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<EntryId>,
+    /// Place among the messages of the active branch, from 1: engines that number what they show, as `recall` does, count like
+    /// this. Absent where there is no id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// Role.
     pub role: &'static str,
     /// What becomes of it.
@@ -154,6 +161,6 @@ pub struct ContextEntry {
     pub by: String,
     /// Why.
     pub why: String,
-    /// Its text, cut to a line.
+    /// Its text, whole; of a message without one, which tools it calls.
     pub text: String,
 }

@@ -9,8 +9,9 @@ use super::player::Player;
 use super::{ReplayError, Watch};
 use crate::model::Messages;
 use crate::slot::LeaseRequest;
-use crate::transcript::{Entry, EntryBody, EntryId, Message, SessionRecord};
+use crate::transcript::{Message, SessionRecord};
 use crate::turn::TurnError;
+use crate::turn::context::Branch;
 use crate::turn::house::House;
 use crate::turn::run::TurnRun;
 use crate::turn::session::Session;
@@ -18,7 +19,7 @@ use crate::turn::written::Written;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use tokio_util::sync::CancellationToken;
 
 /// A question.
@@ -138,7 +139,7 @@ async fn ask(house: &Arc<House>, key: &str, question: Question, id: &AtomicU64) 
     run.system_tokens = session.agent.system_tokens(&question.system);
     run.system = question.system;
     let branch = Branch::grow(house, &session, question.message, id)?;
-    run.admitted.first = branch.question;
+    run.admitted.first = branch.question();
     let limit = question.budget + run.fixed_tokens() + branch.tokens();
     let assembled = run.look(limit).await?;
     if run.notes.token_budget != Some(question.budget) {
@@ -166,59 +167,4 @@ async fn ask(house: &Arc<House>, key: &str, question: Question, id: &AtomicU64) 
 
 fn agent_of(session: &Session) -> String {
     session.state().record().agent.clone()
-}
-
-/// A session that is longer by a question; as it was when this is dropped.
-struct Branch {
-    session: Arc<Session>,
-    /// The session before.
-    before: SessionRecord,
-    /// Entry of the question.
-    question: EntryId,
-}
-
-impl Branch {
-    /// `id`: that of the last question.
-    fn grow(house: &House, session: &Arc<Session>, message: Message, id: &AtomicU64) -> Result<Branch, TurnError> {
-        let counter = &session.agent.counter;
-        let mut state = session.state();
-        let before = state.record().clone();
-        // One id for all of them, so that the same question is the same prompt; behind new entries it needs a new one.
-        if id.load(Ordering::Relaxed) <= before.head {
-            id.store(house.store.next_entry(), Ordering::Relaxed);
-        }
-        let entry = Entry {
-            id: id.load(Ordering::Relaxed),
-            parent: before.head,
-            session: before.row,
-            time_ms: house.clock.now_ms(),
-            flags: 0,
-            tokens: counter.message(&message),
-            digest: message.digest(),
-            body: EntryBody::Message(Arc::new(message)),
-        };
-        let question = entry.id;
-        // What would be written is not.
-        state.append(entry, &mut Vec::new())?;
-        state.sync(counter);
-        drop(state);
-        Ok(Branch { session: session.clone(), before, question })
-    }
-
-    /// What the question costs.
-    fn tokens(&self) -> u64 {
-        let state = self.session.state();
-        let view = state.view();
-        view.tokens(state.turn_start(self.question)..view.len())
-    }
-}
-
-impl Drop for Branch {
-    fn drop(&mut self) {
-        let mut state = self.session.state();
-        if let Err(error) = state.take_back(self.before.clone()) {
-            tracing::error!(%error, "a question could not be taken back");
-        }
-        state.sync(&self.session.agent.counter);
-    }
 }

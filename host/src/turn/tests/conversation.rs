@@ -3,7 +3,7 @@
 use super::bench::{Bench, Plan, ask, chunk, echo, message, read, text};
 use crate::model::{ModelError, ModelReply};
 use crate::transcript::{OutboxState, Role};
-use crate::turn::{HistoryMode, TurnError, TurnRequest};
+use crate::turn::{ContextAsk, HistoryMode, TurnError, TurnRequest};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -305,12 +305,46 @@ async fn a_stopping_gateway_admits_nothing_and_lets_the_rest_end() {
 async fn what_the_model_would_see_is_shown_entry_by_entry() {
     let bench = Bench::ordinary();
     bench.say("s", "One?").await;
-    let report = bench.turns.context("s").await.unwrap();
+    let report = bench.turns.context("s", ContextAsk::default()).await.unwrap();
     assert_eq!(report.engine, "legacy");
     assert_eq!(report.entries.iter().map(|entry| entry.role).collect::<Vec<_>>(), ["user", "assistant"]);
     assert!(report.entries.iter().all(|entry| entry.shown && entry.tokens > 0 && entry.why == "chosen by legacy"));
     assert_eq!(report.tokens, report.entries.iter().map(|entry| entry.tokens).sum::<u64>());
-    assert!(matches!(bench.turns.context("t").await, Err(TurnError::NoSession { .. })));
+    assert!(matches!(bench.turns.context("t", ContextAsk::default()).await, Err(TurnError::NoSession { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_may_be_asked_of_the_context_and_leaves_no_trace() {
+    let bench = Bench::ordinary();
+    let long = "word ".repeat(400);
+    bench.say("s", &long).await;
+    bench.settled().await;
+    let (before, record) = (bench.turns.context("s", ContextAsk::default()).await.unwrap(), bench.session("s"));
+    let question = format!("And what of {long}?\nTell me.");
+    let ask = ContextAsk { question: Some(question.clone()), ..ContextAsk::default() };
+    let asked = bench.turns.context("s", ask.clone()).await.unwrap();
+    assert_eq!(asked.asked.as_deref(), Some(question.as_str()));
+    let last = asked.entries.last().unwrap();
+    assert_eq!((last.id, last.number, last.role, last.shown), (None, None, "user", true));
+    assert_eq!(last.text, question, "whole");
+    assert_eq!(last.why, "the question, which is not stored");
+    let numbers: Vec<_> = asked.entries.iter().filter_map(|entry| entry.number).collect();
+    assert_eq!(numbers, [1, 2]);
+    assert_eq!(asked.entries[0].text, long, "whole");
+    assert!(asked.tokens > before.tokens);
+    // The same again, and without: nothing is left of it.
+    assert_eq!(bench.turns.context("s", ask).await.unwrap().tokens, asked.tokens);
+    assert_eq!(bench.turns.context("s", ContextAsk::default()).await.unwrap(), before);
+    bench.settled().await;
+    assert_eq!(bench.session("s"), record);
+    assert_eq!(bench.model.calls(), 1);
+    let both = ContextAsk { question: Some("Well?".into()), take_up: true };
+    assert_eq!(bench.turns.context("s", both).await.unwrap().entries.len(), 3);
+    let empty = ContextAsk { question: Some("  ".into()), ..ContextAsk::default() };
+    assert!(matches!(bench.turns.context("s", empty).await, Err(TurnError::Invalid { .. })));
+    bench.say("s", "On.").await;
+    let prompt = bench.model.last_prompt();
+    assert_eq!(prompt.len(), 3, "{prompt:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

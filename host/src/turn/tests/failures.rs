@@ -3,7 +3,7 @@
 use super::bench::{Bench, Plan, ask, echo, text};
 use crate::plugins::RawFactory;
 use crate::slot::Hook;
-use crate::turn::{TurnError, TurnRequest};
+use crate::turn::{ContextAsk, TurnError, TurnRequest};
 use engine_abi::{
     AssembleRequest, Assembly, Bootstrapped, Commit, CommitTurn, Committed, CompactRequest, Compaction, Context,
     ContextEngine, Entry, Error, Factory, Info, MaintainRequest, Maintained, Result, hooks,
@@ -140,10 +140,10 @@ async fn a_compaction_that_fails_fails_its_call_and_the_next_one_is_served_by_le
     for number in 0..12 {
         bench.say("s", &format!("n{number} {}", "word ".repeat(60))).await;
     }
-    let before = bench.turns.context("s").await.unwrap().tokens;
+    let before = bench.turns.context("s", ContextAsk::default()).await.unwrap().tokens;
     let error = bench.turns.compact("s", None).await.unwrap_err();
     assert!(matches!(&error, TurnError::Compaction { reason } if reason.contains("as told")), "{error}");
-    assert_eq!(bench.turns.context("s").await.unwrap().tokens, before, "history is as it was");
+    assert_eq!(bench.turns.context("s", ContextAsk::default()).await.unwrap().tokens, before, "history is as it was");
     let report = bench.turns.compact("s", None).await.unwrap();
     assert_eq!((report.engine.as_str(), report.degraded.as_deref()), ("legacy", Some("engine-quarantined")));
     assert!(report.compacted, "{report:?}");

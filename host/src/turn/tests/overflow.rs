@@ -3,7 +3,7 @@
 use super::bench::{Bench, Plan, ask, echo, text};
 use crate::model::{ModelError, ProviderSaid, TokenCounter};
 use crate::transcript::EntryBody;
-use crate::turn::TurnError;
+use crate::turn::{ContextAsk, TurnError};
 use serde_json::{Value, json};
 
 fn overflow(limit: Option<u64>) -> ModelError {
@@ -98,7 +98,7 @@ async fn a_manual_compaction_reports_what_the_host_measured() {
     bench.say("s", "What was in it?").await;
     assert!(bench.model.last_prompt().len() < 41);
     let bench = bench.restart(&[], &[]).await;
-    let context = bench.turns.context("s").await.unwrap();
+    let context = bench.turns.context("s", ContextAsk::default()).await.unwrap();
     assert_eq!(context.entries[0].why, "the summary of older entries");
     assert!(context.entries.iter().any(|entry| !entry.shown && entry.why.contains("summary")));
     assert!(matches!(bench.turns.compact("t", None).await, Err(TurnError::NoSession { .. })));
