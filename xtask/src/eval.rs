@@ -18,7 +18,8 @@ pub(crate) fn eval(args: &[String]) -> Outcome {
         for engine in values(args, "--engine").iter().filter(|engine| **engine != BUILT_IN) {
             if !root().join("engines").join(engine).join("Cargo.toml").is_file() {
                 return Err(format!(
-                    "there is no engine \"{engine}\" in engines/; name its library with --library FILE"
+                    "there is no engine \"{engine}\" in engines/, which has {}; name its library with --library FILE",
+                    engines().join(", ")
                 ));
             }
             build.args(["--package", &format!("engine-{engine}")]);
@@ -26,6 +27,15 @@ pub(crate) fn eval(args: &[String]) -> Outcome {
     }
     // Files that ARGS name are looked for from where the user is.
     done(Command::new(built(&mut build)?).args(args))
+}
+
+/// Names of the packages in `engines/`.
+fn engines() -> Vec<String> {
+    let folders = std::fs::read_dir(root().join("engines")).into_iter().flatten().flatten();
+    let packages = folders.filter(|folder| folder.path().join("Cargo.toml").is_file());
+    let mut names: Vec<String> = packages.map(|folder| folder.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 /// Builds; gives the path of the program. Running it through cargo would build it again, for its own set of features.

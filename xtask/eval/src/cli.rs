@@ -70,6 +70,32 @@ pub enum Where {
     Process,
 }
 
+/// Why nothing was measured.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// What was asked for cannot be: an engine that nobody has, a setting that it does not take, a file that cannot be read.
+    Usage(String),
+    /// It began, and failed.
+    Failed(String),
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Refusal {
+        Refusal::Failed(reason)
+    }
+}
+
+impl Refusal {
+    fn tell(&self) -> ExitCode {
+        let (Refusal::Usage(reason) | Refusal::Failed(reason)) = self;
+        eprintln!("eval: {reason}");
+        match self {
+            Refusal::Usage(_) => ExitCode::from(2),
+            Refusal::Failed(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
 /// Parses the command line, measures, and gives the exit code: 1 when something failed, 2 for wrong usage.
 pub fn main() -> ExitCode {
     if std::env::args().any(|arg| arg == "--generate" || arg.starts_with("--generate=")) {
@@ -85,10 +111,7 @@ pub fn main() -> ExitCode {
     engineroom::observe::init_tracing(engineroom::observe::LogFormat::from_env(), "error");
     match run(&args) {
         Ok(reports) => end(&args, &reports),
-        Err(reason) => {
-            eprintln!("eval: {reason}");
-            ExitCode::FAILURE
-        }
+        Err(refusal) => refusal.tell(),
     }
 }
 
@@ -105,10 +128,7 @@ fn generated() -> ExitCode {
     match generate::cli::run(&args) {
         Ok((failed, true)) => engineroom::slot::exit_now(i32::from(failed)),
         Ok((failed, false)) => ExitCode::from(u8::from(failed)),
-        Err(reason) => {
-            eprintln!("eval: {reason}");
-            ExitCode::FAILURE
-        }
+        Err(refusal) => refusal.tell(),
     }
 }
 
@@ -148,13 +168,14 @@ fn complain(reports: &[Report]) {
     }
 }
 
-fn run(args: &Args) -> Result<Vec<Report>, String> {
+fn run(args: &Args) -> Result<Vec<Report>, Refusal> {
     let path = args.data.display();
-    let text = std::fs::read_to_string(&args.data).map_err(|error| format!("cannot read {path}: {error}"))?;
-    let data = DataSet::read(&text, args.format).map_err(|error| format!("{path}: {error}"))?;
-    let engines = args.engines.find()?;
+    let unreadable = |error: &dyn std::fmt::Display| Refusal::Usage(format!("cannot read {path}: {error}"));
+    let text = std::fs::read_to_string(&args.data).map_err(|error| unreadable(&error))?;
+    let data = DataSet::read(&text, args.format).map_err(|error| unreadable(&error))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let engines = args.engines.find(runtime.handle()).map_err(Refusal::Usage)?;
     let mut reports = Vec::with_capacity(engines.len() * args.budgets.len());
     for engine in &engines {
         for budget in &args.budgets {
@@ -202,39 +223,56 @@ pub(crate) fn sentence(error: &dyn std::error::Error) -> String {
 }
 
 impl Engines {
-    /// The engines that are to be measured.
+    /// The engines that are to be measured, each tried out: whatever keeps one from serving is told before anything is played.
     ///
     /// # Errors
     ///
     /// One sentence that names what is wrong or not there.
-    pub fn find(&self) -> Result<Vec<Engine>, String> {
+    pub fn find(&self, runtime: &tokio::runtime::Handle) -> Result<Vec<Engine>, String> {
         let config = settings(&self.settings)?;
+        if let Some(key) = config.keys().next().filter(|_| self.ids.iter().all(|id| id == LEGACY)) {
+            return Err(format!("{LEGACY} has no setting \"{key}\", and no other"));
+        }
         let isolation = match self.isolation {
             Where::InProcess => Isolation::InProcess,
             Where::Process => Isolation::Process,
         };
-        let engine = |id: &String| {
+        let engine = |id: &String| -> Result<Engine, String> {
             if id == LEGACY {
                 return Ok(Engine::legacy());
             }
             let libraries = match self.libraries.is_empty() {
-                true => vec![built(id)?],
+                true => built(id)?,
                 false => self.libraries.iter().map(|file| absolute(file)).collect::<Result<_, _>>()?,
             };
             Ok(Engine { id: id.clone(), libraries, isolation, config: config.clone() })
         };
-        self.ids.iter().map(engine).collect()
+        let engines: Vec<Engine> = self.ids.iter().map(engine).collect::<Result<_, _>>()?;
+        // Libraries are tried in children, which the slot waits for.
+        let _inside = runtime.enter();
+        engines.iter().try_for_each(|engine| engine.try_out(runtime.clone()))?;
+        Ok(engines)
     }
 }
 
-/// The library of an engine of this workspace: it is built into the folder of this program.
-fn built(id: &str) -> Result<PathBuf, String> {
+/// The library of an engine of this workspace: it is built into the folder of this program. Where there is none of its name,
+/// all that are there: one of them may offer it, and else it is told what they do offer.
+fn built(id: &str) -> Result<Vec<PathBuf>, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot tell where this program is: {error}"))?;
-    let file = own.parent().unwrap_or(Path::new(".")).join(library_name(id));
-    match file.is_file() {
-        true => Ok(file),
-        false => Err(format!("engine {id} is not built: {} is missing; `cargo xtask eval` builds it", file.display())),
+    let folder = own.parent().unwrap_or(Path::new("."));
+    let file = folder.join(library_name(id));
+    if file.is_file() {
+        return Ok(vec![file]);
     }
+    let missing = || format!("engine {id} is not built: {} is missing; `cargo xtask eval` builds it", file.display());
+    let listed = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", missing()))?;
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(std::env::consts::DLL_PREFIX) && name.ends_with(std::env::consts::DLL_SUFFIX) && path.is_file()
+    };
+    let mut libraries: Vec<PathBuf> = listed.flatten().map(|entry| entry.path()).filter(is_library).collect();
+    libraries.sort();
+    if libraries.is_empty() { Err(missing()) } else { Ok(libraries) }
 }
 
 fn absolute(file: &Path) -> Result<PathBuf, String> {
@@ -261,6 +299,10 @@ mod tests {
 
     #[test]
     fn an_engine_that_is_not_built_is_told_with_the_file_that_is_missing() {
-        assert!(built("nobody").unwrap_err().contains(&library_name("nobody")));
+        // Beside a test's own program there may be libraries of the workspace, or none.
+        match built("nobody") {
+            Err(missing) => assert!(missing.contains(&library_name("nobody")), "{missing}"),
+            Ok(others) => assert!(others.iter().all(|file| !file.ends_with(library_name("nobody")))),
+        }
     }
 }

@@ -1,11 +1,17 @@
 //! An engine to measure: where its library is, how it is configured and isolated.
 
 use engineroom::config::{Config, EntryConfig, Isolation};
+use engineroom::slot::{HostServices, NoServices, Slot};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// The engine that is built into the gateway.
 pub const LEGACY: &str = "legacy";
+
+/// How long an engine that was only tried may take to go.
+const DISPOSE: Duration = Duration::from_secs(5);
 
 /// An engine.
 #[derive(Debug, Clone)]
@@ -26,6 +32,29 @@ impl Engine {
         Engine { id: LEGACY.into(), libraries: Vec::new(), isolation: Isolation::InProcess, config: Map::new() }
     }
 
+    /// Starts the engine once, as a gateway would, and lets it go. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not serve: nobody offers it, a library is refused, its configuration does not fit. With what to do.
+    pub fn try_out(&self, runtime: tokio::runtime::Handle) -> Result<(), String> {
+        if self.id == LEGACY {
+            return Ok(());
+        }
+        let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder to try engines in: {error}"))?;
+        let mut config = self.gateway(folder.path());
+        config.gateway.state_dir = folder.path().join("state");
+        let slot = Slot::new(&config, runtime);
+        let services: Arc<dyn HostServices> = Arc::new(NoServices);
+        slot.start(&services);
+        let status = serde_json::to_value(slot.status()).map_err(|error| error.to_string())?;
+        slot.dispose_all(DISPOSE);
+        match why_not(&status, &self.id) {
+            Some(reason) => Err(format!("the engine {} cannot be measured: {reason}", self.id)),
+            None => Ok(()),
+        }
+    }
+
     /// The configuration of a gateway with this engine and no other. `folder` is an existing folder in which nothing is found;
     /// it takes no model, no memory and no plugin from elsewhere.
     pub fn gateway(&self, folder: &Path) -> Config {
@@ -41,6 +70,22 @@ impl Engine {
         }
         config
     }
+}
+
+/// Why an engine does not serve, of a slot's status: the reason, its causes, and what to do.
+fn why_not(status: &Value, id: &str) -> Option<String> {
+    let Some(engine) = status["engines"].as_array().into_iter().flatten().find(|engine| engine["id"] == id) else {
+        return Some("nobody knows it".into());
+    };
+    if engine["state"] == "ready" {
+        return None;
+    }
+    let out = &engine["quarantine"];
+    let reason = [&out["reason"], &engine["reason"], &engine["code"]].into_iter().find_map(Value::as_str);
+    let causes = out["causes"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let hint = out["hint"].as_str().map(|hint| format!("\n  {hint}"));
+    let told: Vec<&str> = reason.into_iter().chain(causes).collect();
+    Some(format!("{}{}", told.join(": "), hint.unwrap_or_default()))
 }
 
 /// File name of the library of an engine that is built in this workspace.

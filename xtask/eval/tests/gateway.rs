@@ -220,3 +220,46 @@ async fn every_call_of_a_tool_loop_is_a_prompt() {
     assert_eq!((report.recall, report.tail.mean_messages), (100.0, 7.0));
     assert!(report.degraded.is_empty(), "{:?}", report.degraded);
 }
+
+/// The program with these arguments about one small conversation: its exit code, and what it said on standard error.
+fn program(args: &[&str]) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("data.jsonl");
+    std::fs::write(&file, garden("g")).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_engineroom-eval"));
+    command.arg("--data").arg(&file).args(["--budget", "900"]).args(args);
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is_played() {
+    let window = engineroom_tests::built().library("window");
+    let window = window.to_str().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let broken = folder.path().join("libwindow.so");
+    std::fs::write(&broken, "this is a text, no library").unwrap();
+    let broken = broken.to_str().unwrap();
+    let qa = ["--format", "qa-jsonl"];
+    for (args, told) in [
+        (vec!["--engine", "windwo", "--library", window], "did you mean `window`?"),
+        (vec!["--engine", "legacy", "--engine", "windwo", "--library", window], "windwo cannot be measured"),
+        (
+            vec!["--engine", "window", "--library", window, "--config", "pin_first_trun=true"],
+            "did you mean \"pin_first_turn\"?",
+        ),
+        (vec!["--engine", "window", "--library", "/nowhere/libwindow.so"], "/nowhere/libwindow.so"),
+        (vec!["--engine", "window", "--library", broken], "libwindow.so"),
+        (vec!["--engine", "legacy", "--config", "x=1"], "legacy has no setting \"x\""),
+    ] {
+        let (code, said) = program(&[&qa[..], &args].concat());
+        assert_eq!(code, Some(2), "{args:?}: {said}");
+        assert!(said.contains(told), "{args:?}: {said}");
+        assert!(!said.contains("turns in"), "nothing was played: {said}");
+    }
+    let (code, said) = program(&["--format", "csv", "--engine", "legacy"]);
+    assert_eq!(code, Some(2), "{said}");
+    let (code, said) = program(&[&qa[..], &["--engine", "window", "--library", window]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("turns in"), "{said}");
+}

@@ -3,7 +3,7 @@
 
 use super::measure::{AgentReport, measure};
 use super::{Options, Wording};
-use crate::cli::{Engines, sentence};
+use crate::cli::{Engines, Refusal, sentence};
 use clap::{Parser, ValueEnum};
 use comfy_table::{Table, presets};
 
@@ -56,10 +56,10 @@ pub enum Kind {
 /// # Errors
 ///
 /// One sentence.
-pub fn run(args: &Args) -> Result<(bool, bool), String> {
-    let engines = args.engines.find()?;
+pub fn run(args: &Args) -> Result<(bool, bool), Refusal> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
+    let engines = args.engines.find(runtime.handle()).map_err(Refusal::Usage)?;
     let mut reports = Vec::new();
     for engine in &engines {
         for budget in &args.budgets {
