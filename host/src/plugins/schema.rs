@@ -21,13 +21,18 @@ pub(super) fn check_config(manifest: &Manifest, config: &Map<String, Value>) -> 
             .because(format!("{}: {error}", place(&error)))
     })?;
     let instance = Value::Object(config.clone());
-    let mut violations = validator.iter_errors(&instance);
-    let Some(first) = violations.next() else { return Ok(()) };
-    let told = |error: &jsonschema::ValidationError<'_>| words::told(id, &manifest.config_schema, error);
-    let message = format!("the configuration of plugin {id} does not fit its schema: {}", told(&first));
-    let failure = violations
-        .take(MAX_SHOWN - 1)
-        .fold(StageFailure::new(Cause::BadConfig, message), |failure, error| failure.because(told(&error)));
+    // A value that breaks several rules of its key is told once: each sentence says all that the key takes.
+    let mut told: Vec<String> = Vec::new();
+    for violation in validator.iter_errors(&instance) {
+        let sentence = words::told(id, &manifest.config_schema, &violation);
+        if told.len() < MAX_SHOWN && !told.contains(&sentence) {
+            told.push(sentence);
+        }
+    }
+    let mut told = told.into_iter();
+    let Some(first) = told.next() else { return Ok(()) };
+    let message = format!("the configuration of plugin {id} does not fit its schema: {first}");
+    let failure = told.fold(StageFailure::new(Cause::BadConfig, message), StageFailure::because);
     Err(failure.hint(format!(
         "correct [plugins.entries.{id}.config]; `engineroom plugins inspect {id}` shows what it accepts"
     )))
@@ -76,6 +81,14 @@ mod tests {
         assert!(all.contains("plugins.entries.window.config.limits.1"), "{all}");
         assert!(all.contains("plugins.entries.window.config.pin_first_turn"), "{all}");
         assert!(all.contains("true or false") && all.contains("a whole number"), "{all}");
+    }
+
+    #[test]
+    fn a_value_that_breaks_several_rules_is_told_once() {
+        let schema = json!({"properties": {"n": {"type": "integer", "minimum": 1}}});
+        let failure = check(schema, json!({ "n": 0.5 })).unwrap_err();
+        assert!(failure.message.ends_with("config.n is 0.5; it takes a whole number of at least 1"), "{failure:?}");
+        assert!(failure.causes.is_empty(), "{failure:?}");
     }
 
     #[test]

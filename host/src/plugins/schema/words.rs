@@ -205,6 +205,7 @@ mod tests {
     fn of(property: &Value, value: &Value) -> String {
         let schema = json!({"type": "object", "properties": {"it": property}});
         let mut all = all(&schema, &json!({"it": value}));
+        all.dedup();
         assert_eq!(all.len(), 1, "{all:?}");
         all.remove(0)
     }
