@@ -10,9 +10,11 @@
 //! | [`query`] | what a question asks for |
 //! | [`score`] | how well each passage answers |
 //! | [`pack`] | which passages share a budget |
+//! | [`near`] | which passages say again what another one says |
 //! | [`block`] | the block of quotes as the model reads it |
 
 mod block;
+mod near;
 mod pack;
 mod query;
 mod score;
@@ -81,12 +83,13 @@ pub(crate) fn recalled(
 ) -> Option<String> {
     let items = pack::by_worth(index, &ranked(index, ask));
     let mut taken: Vec<usize> = Vec::new();
+    let mut near = near::Near::of(index, texts);
     // What lines cost is estimated; what the block costs is counted, and the estimate put right.
     let mut room = budget.checked_sub(count(block::intro(ask.expands)) + pack::DATE)?;
     let mut best: Option<String> = None;
     for _ in 0..ROUNDS {
         let before = taken.len();
-        pack::fill(&items, &mut taken, room);
+        pack::fill(&items, &mut taken, room, &mut near);
         if taken.len() == before {
             break;
         }

@@ -4,9 +4,10 @@
 //! cost counts by its root only: a short greeting that shares a word with the question would else come before the long message
 //! that answers it.
 
+use super::near::{Near, is_other_occasion};
 use super::score::Scored;
-use crate::index::Index;
-use std::collections::HashSet;
+use crate::index::{Index, Said};
+use std::collections::{HashMap, HashSet};
 
 /// The power of the cost that a value is divided by.
 const COST_POWER: f32 = 0.5;
@@ -35,16 +36,21 @@ pub(crate) struct Item {
     pub cost: u64,
 }
 
-/// The passages by value per cost, each text once.
+/// The passages by value per cost, each text once for each occasion on which it was said.
 pub(crate) fn by_worth(index: &Index, scored: &[Scored]) -> Vec<Item> {
-    let mut seen = HashSet::new();
+    let mut seen: HashMap<(u32, u16), Vec<&Said>> = HashMap::new();
     let mut items: Vec<(f32, Item)> = Vec::with_capacity(scored.len());
     for one in scored {
         let passage = &index.passages[one.passage as usize];
-        if passage.words == 0 || !seen.insert((passage.likeness, passage.words)) {
+        if passage.words == 0 {
             continue;
         }
         let said = &index.entries[passage.entry as usize];
+        let same = seen.entry((passage.likeness, passage.words)).or_default();
+        if same.iter().any(|other| !is_other_occasion(index, passage.signs, (said, other))) {
+            continue;
+        }
+        same.push(said);
         let (length, whole) = (u64::from(passage.end - passage.start), u64::from(said.bytes.max(1)));
         let part = if length < whole { PART } else { 0 };
         let spared = if said.name > 0 { NAMED } else { 0 };
@@ -60,8 +66,8 @@ pub(crate) fn by_worth(index: &Index, scored: &[Scored]) -> Vec<Item> {
 /// Milliseconds of a day.
 pub(crate) const DAY_MS: i64 = 86_400_000;
 
-/// Takes items into `taken` as long as there is `room`. Returns what was taken by place in `items`.
-pub(crate) fn fill(items: &[Item], taken: &mut Vec<usize>, mut room: u64) {
+/// Takes items into `taken`, by place in `items`, as long as there is `room`; what repeats one that is taken is not.
+pub(crate) fn fill(items: &[Item], taken: &mut Vec<usize>, mut room: u64, near: &mut Near<'_>) {
     let mut days: HashSet<i64> = taken.iter().map(|at| items[*at].day).collect();
     let known: HashSet<usize> = taken.iter().copied().collect();
     for (at, item) in items.iter().enumerate() {
@@ -72,7 +78,7 @@ pub(crate) fn fill(items: &[Item], taken: &mut Vec<usize>, mut room: u64) {
             continue;
         }
         let cost = item.cost + if days.contains(&item.day) { 0 } else { DATE };
-        if cost <= room {
+        if cost <= room && !near.repeats(item.passage, taken.iter().map(|at| items[*at].passage)) {
             room -= cost;
             days.insert(item.day);
             taken.push(at);

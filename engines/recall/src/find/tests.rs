@@ -173,6 +173,65 @@ fn the_same_text_is_shown_once() {
     assert_eq!(block.matches("The gate code is 4471.").count(), 1, "{block}");
 }
 
+/// A message of the person, without a name, on a day.
+fn on(day: i64, text: &str) -> Message {
+    Message { role: role::USER, name: None, day, text: text.to_owned() }
+}
+
+#[test]
+fn what_repeats_another_passage_is_shown_once_and_another_fact_is_not_a_repetition() {
+    let first = "The pump in hall 4 was serviced by Anna on 12 May, and the filter was not changed.";
+    let repeats = |second: &str| {
+        let talk = Talk::of(&[on(0, first), on(9, second)]);
+        near::Near::of(&talk.index, &talk).repeats(1, std::iter::once(0))
+    };
+    for again in [
+        "the pump in hall 4 was serviced by Anna on 12 May - and the filter was not changed!",
+        "The pump in hall 4 was serviced by Anna on 12 May.",
+        "... in hall 4 was serviced by Anna, on 12 May, and the filter",
+    ] {
+        assert!(repeats(again), "{again}");
+        let block = Talk::of(&[on(0, first), on(9, again), on(9, "Tea?")]).recalled(first, 500, &|_| true).unwrap();
+        assert!(block.contains("\n1 user: The pump") && !block.contains("\n2 user: "), "{block}");
+    }
+    for other in [
+        "The pump in hall 5 was serviced by Anna on 12 May, and the filter was not changed.",
+        "The pump in hall 4 was serviced by Boris on 12 May, and the filter was not changed.",
+        "The pump in hall 4 was serviced by Anna on 13 May, and the filter was not changed.",
+        "The pump in hall 4 was serviced by Anna on 12 June, and the filter was not changed.",
+        "The pump in hall 4 was serviced by Anna on 12 May, and the filter was changed.",
+        "The pump in hall 4 was serviced by Anna on 12 May, and the valve was not changed.",
+        "As I said, the pump in hall 4 was serviced by Anna on 12 May, and the filter was not changed.",
+        "The filter was not changed.",
+    ] {
+        assert!(!repeats(other), "{other}");
+        let talk = Talk::of(&[on(0, first), on(9, other)]);
+        let block = talk.recalled("pump in hall and filter", 500, &|_| true).unwrap();
+        assert!(block.contains("\n2 user: "), "{block}");
+    }
+    // Scripts without spaces, which have no vector, too.
+    let cjk = |second: &str| {
+        let talk = Talk::of(&[on(0, "三号泵房的水泵由王芳在五月十二日检修过。"), on(0, second)]);
+        near::Near::of(&talk.index, &talk).repeats(1, std::iter::once(0))
+    };
+    assert!(cjk("三号泵房的水泵由王芳在五月十二日检修"));
+    assert!(!cjk("四号泵房的水泵由王芳在五月十二日检修"));
+}
+
+#[test]
+fn the_same_words_on_another_occasion_are_another_fact() {
+    let count = |messages: &[Message]| {
+        let block = Talk::of(messages).recalled("who went running in the park", 500, &|_| true).unwrap();
+        block.matches("went running in the park with the old dog").count()
+    };
+    let today = "Today I went running in the park with the old dog and the young one.";
+    assert_eq!(count(&[on(0, today), on(0, today)]), 1);
+    assert_eq!(count(&[on(0, today), on(5, today)]), 2, "on another day");
+    let by = |name| Message { name: Some(name), ..on(0, today) };
+    assert_eq!(count(&[by("Ada"), by("Bo")]), 2, "by another person");
+    assert_eq!(count(&[by("Ada"), by("Ada")]), 1);
+}
+
 #[test]
 fn nothing_is_shown_of_nothing() {
     assert_eq!(Talk::of(&[]).recalled("anything", 500, &|_| true), None);

@@ -73,7 +73,13 @@ impl Show<'_> {
             Some(head) if head.id == id => Ok(near),
             _ => heads.binary_search_by_key(&id, |head| head.id),
         };
+        let texts = self.session.texts(self.context, Some(self.history));
+        // What stands in the prompt already.
+        let pinned = self.pinned_in_whole(&texts);
         let allowed = |ordinal: Ordinal| {
+            if pinned.binary_search(&ordinal).is_ok() {
+                return false;
+            }
             let Some(row) = self.session.rows.get(ordinal as usize) else { return false };
             match place(row.id, ordinal as usize) {
                 Ok(at) => !shown.iter().any(|range| range.contains(&at)),
@@ -87,7 +93,6 @@ impl Show<'_> {
             allowed: &allowed,
             expands: self.expands,
         };
-        let texts = self.session.texts(self.context, Some(self.history));
         let frame = counter.block("")?;
         let count = |text: &str| counter.block(text).unwrap_or(u64::MAX / 4).saturating_sub(frame);
         let mut budget = room.saturating_sub(frame);

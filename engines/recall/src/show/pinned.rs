@@ -7,8 +7,11 @@ use super::Show;
 use super::count::Counter;
 use super::quote::{QUOTED, one_line};
 use super::state::Block;
+use crate::find::Texts;
+use crate::index::Ordinal;
 use crate::pins::{Kind, Pin};
 use engine_abi::Result;
+use std::collections::{BTreeMap, HashSet};
 
 /// Letters of one pin that are shown.
 const LETTERS: usize = 400;
@@ -45,6 +48,25 @@ impl Show<'_> {
         }
         self.state.pinned = Some(Block { text, tokens });
         Ok(tokens)
+    }
+}
+
+impl Show<'_> {
+    /// The entries of which the block shows every word, rising.
+    pub(super) fn pinned_in_whole(&self, texts: &dyn Texts) -> Vec<Ordinal> {
+        let Some(block) = &self.state.pinned else { return Vec::new() };
+        let shown: HashSet<&str> = block.text.lines().collect();
+        let mut said: BTreeMap<Ordinal, Vec<&str>> = BTreeMap::new();
+        for pin in self.session.pins.all() {
+            if pin.text.chars().count() < LETTERS && shown.contains(line(pin).as_str()) {
+                said.entry(pin.ordinal).or_default().push(&pin.text);
+            }
+        }
+        let is_whole = |(ordinal, pins): &(Ordinal, Vec<&str>)| {
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            texts.text(*ordinal).is_some_and(|text| words(&text) == words(&pins.join(" ")))
+        };
+        said.into_iter().filter(is_whole).map(|(ordinal, _)| ordinal).collect()
     }
 }
 

@@ -35,6 +35,18 @@ pub(crate) struct Vector {
 impl Vector {
     /// Has no direction: its [`dot`] with any other is 0.
     pub(crate) const NONE: Vector = Vector { values: [0; DIMENSIONS], inverse: 0.0 };
+
+    /// Has no direction.
+    pub(crate) fn is_none(&self) -> bool {
+        self.inverse == 0.0
+    }
+
+    /// In how many components two vectors point to different sides, as a share of all: about the angle between them, as a share
+    /// of a half turn (Charikar 2002, with the axes in the place of random planes).
+    pub(crate) fn apart(&self, other: &Vector) -> f32 {
+        let differ = self.values.iter().zip(&other.values).filter(|(a, b)| (**a < 0) != (**b < 0)).count();
+        differ as f32 / DIMENSIONS as f32
+    }
 }
 
 /// The vector of a text, whatever its length. `None` where the table knows no word of it: an empty text, or a script that it
