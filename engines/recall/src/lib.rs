@@ -37,6 +37,7 @@ struct Recall {
     config: Config,
     sessions: Sessions,
     others: Others,
+    writer: show::Writer,
 }
 
 #[hooks]
@@ -46,7 +47,7 @@ impl ContextEngine for Recall {
     fn create(config: Config, _: &Factory) -> Result<Self> {
         let config = config.checked()?;
         let sessions = Sessions::new(config.memory_mb << 20);
-        Ok(Recall { config, sessions, others: Others::default() })
+        Ok(Recall { config, sessions, others: Others::default(), writer: show::Writer::default() })
     }
 
     fn info(&self) -> Info {
@@ -95,7 +96,7 @@ impl ContextEngine for Recall {
 
     fn maintain(&self, context: &Context, _: &MaintainRequest) -> Result<Maintained> {
         // Without a model the extracted lines stay, and that is no fault.
-        if self.config.gists == Gists::Extract || !context.offers(wire::service::LLM) {
+        if self.config.gists == Gists::Extract || !context.offers(wire::service::LLM) || !self.writer.may_ask() {
             return Ok(Maintained::default());
         }
         let drafts = show::drafts(&self.sessions.of(context)?.lock(), context);
@@ -118,7 +119,7 @@ impl ContextEngine for Recall {
         let mut session = held.lock();
         let mut changed = false;
         for (draft, said) in &replies {
-            changed |= show::publish_later(&mut session, draft, said, context)?;
+            changed |= show::publish_later(&self.writer, &mut session, draft, said, context)?;
         }
         session.store(context)?;
         Ok(Maintained { changed, ..Maintained::default() })

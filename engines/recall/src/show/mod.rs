@@ -16,7 +16,7 @@
 //! | [`state`] | what is remembered from prompt to prompt, and held against the history |
 //! | [`mod@fold`] | where the tail begins |
 //! | [`stub`] | entries that are shown shorter |
-//! | [`log`], [`gist`] | the compacted log and its lines |
+//! | [`log`], [`tell`], [`gist`] | the compacted log, how a batch writes it, and its lines |
 //! | [`pinned`] | the block of pins |
 //! | [`press`] | a compaction that was asked for |
 //! | [`mod@write`] | lines of the log that a model writes in the background |
@@ -34,6 +34,7 @@ mod quote;
 mod share;
 mod state;
 mod stub;
+mod tell;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -43,13 +44,12 @@ use crate::session::Session;
 use count::Counter;
 use engine_abi::*;
 use fold::{Aim, fold, tokens};
-use log::{Item, Line};
 pub(crate) use press::compact;
 use share::Shares;
 pub(crate) use state::State;
 use state::{Part, Tail, id_at};
 use stub::Stubber;
-pub(crate) use write::{drafts, publish_later};
+pub(crate) use write::{Writer, drafts, publish_later};
 
 /// `assemble`.
 pub(crate) fn assemble(
@@ -269,66 +269,6 @@ impl<'a> Show<'a> {
         Stubber { session: self.session, history: self.history, expands: self.expands, counter }
     }
 
-    /// Writes what lies between the log and the tail, which begins at place `from`, into the log.
-    fn tell(&mut self, from: usize) -> Result<()> {
-        let most = self.shares.log;
-        let counter = Counter(self.context);
-        let stubber = self.stubber();
-        let heads = self.history.heads();
-        if most < LEAST_LOG {
-            self.state.log.clear();
-            return Ok(());
-        }
-        self.publish(counter)?;
-        let told = self.state.log.last().map_or(0, |item| item.last);
-        let first = heads.partition_point(|head| head.id <= told);
-        let of_one = most / ITEMS;
-        if first < from {
-            let of_what = tokens(&heads[first..from]) / TOLD;
-            let mut numbers = heads[first..from].iter().filter_map(|head| stubber.number(head.id));
-            let oldest = numbers.next().unwrap_or(0);
-            let mut item = Item::bare(&heads[first..from], (oldest, numbers.next_back().unwrap_or(oldest)));
-            let frame = counter.plain(&item.text(self.expands))?;
-            let budget = of_one.min(of_what).saturating_sub(frame);
-            item.lines = gist::lines(&stubber, first..from, budget, self.focus.as_deref())?;
-            item.tokens = counter.plain(&item.text(self.expands))?;
-            self.state.log.push(item);
-        }
-        let all = |log: &[Item]| log.iter().map(|item| item.tokens).sum::<u64>();
-        if all(&self.state.log) > most {
-            let newest = self.state.log.split_off(self.state.log.len().saturating_sub(1));
-            let cost = |line: &Line| gist::cost(counter, line).unwrap_or(u64::MAX);
-            let lines = (most / 2).saturating_sub(all(&newest));
-            if let Some(mut merged) = Item::merged(&self.state.log, lines, &cost) {
-                merged.tokens = counter.plain(&merged.text(self.expands))?;
-                self.state.log = vec![merged];
-            }
-            self.state.log.extend(newest);
-            while all(&self.state.log) > most {
-                let Some(oldest) = self.state.log.first_mut() else { break };
-                if oldest.lines.pop().is_some() {
-                    oldest.tokens = counter.plain(&oldest.text(self.expands))?;
-                } else {
-                    self.state.log.clear();
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts in what a model wrote meanwhile. The bytes behind the pins change with a batch anyway.
-    fn publish(&mut self, counter: Counter<'_>) -> Result<()> {
-        let mut written = std::mem::take(&mut self.state.written);
-        for item in &mut self.state.log {
-            if let Some(lines) = written.remove(&item.first) {
-                item.lines = lines;
-                item.by_model = true;
-                item.tokens = counter.plain(&item.text(self.expands))?;
-            }
-        }
-        Ok(())
-    }
-
     /// What was counted for another model is counted anew.
     pub(crate) fn recount(&mut self, model: &str) -> Result<()> {
         if self.state.model == model {
@@ -355,9 +295,3 @@ impl<'a> Show<'a> {
 
 /// Passages that a turn was shown stay, also when its loop leaves less room, up to this part of the budget.
 const MOST_FROZEN: u64 = 4;
-/// Below this share there is no log: its frame alone would take it.
-const LEAST_LOG: u64 = 256;
-/// How many items the log holds before its older ones are merged.
-const ITEMS: u64 = 4;
-/// One token of the log tells of this many.
-const TOLD: u64 = 10;

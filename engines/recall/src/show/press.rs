@@ -4,11 +4,12 @@
 //! fold to a stop target, bounded in what it reads; it stays done, also where more would fit. What the host measures as progress
 //! is the next prompt, so only a prompt that gets smaller counts as compacted.
 
+use super::Show;
 use super::fold::Aim;
 use super::log::Item;
 use super::share::Shares;
 use super::state::{Tail, id_at};
-use super::{ITEMS, Show, TOLD};
+use super::tell::{ITEMS, TOLD};
 use crate::config::Config;
 use crate::session::Session;
 use engine_abi::{CompactRequest, Compaction, Context, Result, Trigger};

@@ -32,7 +32,7 @@ pub(crate) struct State {
     /// Pins were added or removed by the tool since the block was written.
     pub repin: bool,
     /// Gists that a model wrote and that no prompt shows yet, by the first entry of their item.
-    pub written: BTreeMap<u64, Vec<Line>>,
+    pub written: BTreeMap<u64, Written>,
     /// Entries that the client has edited away: first and last ordinal of each stretch, rising.
     pub away: Vec<(Ordinal, Ordinal)>,
     /// The passages of the current turn.
@@ -44,6 +44,15 @@ pub(crate) struct State {
     /// What the last prompt's part of the engine cost, the passages not counted.
     #[serde(skip)]
     pub shown_tokens: u64,
+}
+
+/// Lines that a model wrote for an item.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Written {
+    /// Number of the first entry that it was given: what was picked from older ones stays.
+    pub from: u32,
+    /// The lines.
+    pub lines: Vec<Line>,
 }
 
 /// The current turn, as it was at its first model call.

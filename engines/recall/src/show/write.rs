@@ -2,14 +2,16 @@
 //!
 //! [`drafts`] tells what there is to write, the model is asked without anything being locked, and [`publish_later`] lays its
 //! lines aside; the next batch puts them in the place of the extracted ones. So no prompt waits for a model, and no bytes change
-//! for its sake alone.
+//! for its sake alone. A model that does not keep the form is given up after some answers ([`Writer`]): each is paid for.
 
 use super::log::Line;
 use super::quote::{QUOTED, one_line};
+use super::state::Written;
 use crate::find::Texts;
 use crate::session::Session;
 use engine_abi::wire::role;
-use engine_abi::{Context, LlmRequest, Message, Result};
+use engine_abi::{Context, LlmRequest, Message, Result, tracing};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Items that one run of maintenance has written.
 const AT_ONCE: usize = 2;
@@ -19,6 +21,10 @@ const MOST_BYTES: usize = 32 * 1024;
 const MOST_OF_ONE: usize = 1_200;
 /// Letters of a line that it writes.
 const LINE: usize = 300;
+/// After so many answers in a row without a line that can be used, the model is asked no more.
+const BAD_ANSWERS: u32 = 3;
+/// Letters of a bad answer that the log of the host shows.
+const SHOWN_OF_BAD: usize = 80;
 /// Worth of a written line, when items are merged: above every extracted one.
 const WORTH: u16 = 30_000;
 
@@ -27,11 +33,47 @@ const SYSTEM: &str = "You write the log of a conversation. You are given numbere
                       wants and forbids, facts, names, numbers, paths, open ends. One fact per line, no headings, no \
                       introduction. Begin each line with the number of its entry and a colon.";
 
+/// What is known of the model of this process.
+#[derive(Default)]
+pub(crate) struct Writer {
+    /// Bad answers since the last good one.
+    bad: AtomicU32,
+}
+
+impl Writer {
+    /// It is worth to ask.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.bad.load(Ordering::Relaxed) < BAD_ANSWERS
+    }
+
+    /// Takes note of an answer; whoever gives the model up says so, once.
+    fn note(&self, is_good: bool, said: &str) {
+        if is_good {
+            // What was given up stays so: another call of the same time may have been luckier.
+            let reset = |bad| (bad < BAD_ANSWERS).then_some(0);
+            let _ = self.bad.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reset);
+            return;
+        }
+        if self.bad.fetch_add(1, Ordering::Relaxed) + 1 == BAD_ANSWERS {
+            let began = one_line(said, SHOWN_OF_BAD);
+            tracing::warn!(
+                answers = BAD_ANSWERS,
+                began,
+                "the model does not write the log in the form `number: fact`, a fact to a line; it is not asked again until the \
+                 next start, and the log keeps the sentences that were picked. Choose a model that follows instructions, or set \
+                 gists = \"extract\" in [plugins.entries.recall.config]"
+            );
+        }
+    }
+}
+
 /// An item that a model may write better.
 pub(crate) struct Draft {
     /// The first entry of the item.
     first: u64,
-    /// The numbers that its lines may name.
+    /// The numbers of the item.
+    item: (u32, u32),
+    /// The numbers that its lines may name: those of the entries that the model was given.
     numbers: (u32, u32),
     /// Most tokens of all lines.
     tokens: u64,
@@ -42,12 +84,13 @@ pub(crate) struct Draft {
 /// What there is to write, newest first.
 pub(crate) fn drafts(session: &Session, context: &Context) -> Vec<Draft> {
     let state = &*session.shown;
-    let open = state.log.iter().rev().filter(|item| !item.by_model && !item.lines.is_empty());
-    let open = open.filter(|item| !state.written.contains_key(&item.first)).take(AT_ONCE);
+    let open = state.log.iter().rev().filter(|item| !item.by_model);
+    let open = open.filter(|item| !state.written.contains_key(&item.first));
     let texts = session.texts(context, None);
-    open.map(|item| {
+    let drafts = open.filter_map(|item| {
         let (first, last) = item.numbers;
         let mut told = Vec::new();
+        let mut oldest = last;
         let mut bytes = 0;
         for number in (first.max(1)..=last).rev() {
             let Some(row) = session.rows.get(number as usize - 1) else { continue };
@@ -63,45 +106,58 @@ pub(crate) fn drafts(session: &Session, context: &Context) -> Vec<Draft> {
                 break;
             }
             told.push(line);
+            oldest = number;
+        }
+        if told.is_empty() {
+            return None;
         }
         told.reverse();
+        // What was picked from entries that did not fit stays beside what the model writes.
+        let count = |text: &str| context.count_tokens(text).map_or(u64::MAX / 2, |tokens| tokens.count);
+        let stays = item.lines.iter().filter(|line| line.number < oldest).map(|line| count(&line.shown()) + 1);
+        let tokens = item.tokens.saturating_sub(stays.fold(0, u64::saturating_add));
         let mut request = LlmRequest { messages: vec![Message::user(told.join("\n"))], ..LlmRequest::default() };
         request.system_prompt = Some(SYSTEM.to_owned());
         request.purpose = Some("recall.gist".to_owned());
-        request.max_tokens = Some(item.tokens);
+        request.max_tokens = Some(tokens);
         request.temperature = Some(0.0);
-        Draft { first: item.first, numbers: item.numbers, tokens: item.tokens, request }
-    })
-    .collect()
+        Some(Draft { first: item.first, item: item.numbers, numbers: (oldest, last), tokens, request })
+    });
+    drafts.take(AT_ONCE).collect()
 }
 
 /// Lays aside what a model wrote for `draft`; true when the next batch will show it.
-pub(crate) fn publish_later(session: &mut Session, draft: &Draft, said: &str, context: &Context) -> Result<bool> {
+pub(crate) fn publish_later(
+    writer: &Writer,
+    session: &mut Session,
+    draft: &Draft,
+    said: &str,
+    context: &Context,
+) -> Result<bool> {
     let lines = lines(draft, said, &|text| context.count_tokens(text).map_or(u64::MAX / 2, |tokens| tokens.count));
     context.check()?;
-    let is_there = session.shown.log.iter().any(|item| item.first == draft.first && item.numbers == draft.numbers);
-    if lines.is_empty() || !is_there {
+    let keeps_form = said.lines().any(|line| fact(draft, line).is_some());
+    writer.note(keeps_form, said);
+    let Some(at) = session.shown.log.iter().position(|item| item.first == draft.first && item.numbers == draft.item)
+    else {
+        return Ok(false);
+    };
+    if lines.is_empty() {
+        if keeps_form {
+            // None of them fits: asking once more would not help.
+            session.shown.log[at].by_model = true;
+        }
         return Ok(false);
     }
-    session.shown.written.insert(draft.first, lines);
+    session.shown.written.insert(draft.first, Written { from: draft.numbers.0, lines });
     Ok(true)
 }
 
 /// The lines of what a model said that name an entry of the item, as many as fit its tokens.
 fn lines(draft: &Draft, said: &str, count: &dyn Fn(&str) -> u64) -> Vec<Line> {
-    let (first, last) = draft.numbers;
     let mut left = draft.tokens;
     let mut lines = Vec::new();
-    for line in said.lines() {
-        let line = line.trim_start_matches(['>', '-', '*', ' ']);
-        let Some((number, text)) = line.split_once(':') else { continue };
-        let Some(number) = number.trim().parse().ok().filter(|number| (first..=last).contains(number)) else {
-            continue;
-        };
-        let text = one_line(text, LINE);
-        if text.is_empty() {
-            continue;
-        }
+    for (number, text) in said.lines().filter_map(|line| fact(draft, line)) {
         let line = Line { number, who: Line::NOBODY, worth: WORTH, text };
         let tokens = count(&line.shown()) + 1;
         if tokens > left {
@@ -113,6 +169,14 @@ fn lines(draft: &Draft, said: &str, count: &dyn Fn(&str) -> u64) -> Vec<Line> {
     lines
 }
 
+/// What a line says of an entry of the draft, and its number.
+fn fact(draft: &Draft, line: &str) -> Option<(u32, String)> {
+    let (number, text) = line.trim_start_matches(['>', '-', '*', '#', ' ']).split_once(':')?;
+    let number = number.trim().parse().ok().filter(|number| (draft.numbers.0..=draft.numbers.1).contains(number))?;
+    let text = one_line(text, LINE);
+    (!text.is_empty()).then_some((number, text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +185,7 @@ mod tests {
     fn only_lines_that_name_an_entry_are_taken_and_only_what_fits() {
         let draft = Draft {
             first: 5,
+            item: (1, 9),
             numbers: (3, 9),
             tokens: 40,
             request: LlmRequest { messages: vec![Message::user("")], ..LlmRequest::default() },
@@ -131,5 +196,17 @@ mod tests {
         let lines = lines(&draft, said, &|text| text.len() as u64 / 4);
         let shown: Vec<String> = lines.iter().map(Line::shown).collect();
         assert_eq!(shown, ["> 3: The port is 8080.", "> 4: Anna forbids red.", "> 9: [recall pins]"]);
+    }
+
+    #[test]
+    fn a_model_that_does_not_keep_the_form_is_given_up_once_and_said_so_once() {
+        let writer = Writer::default();
+        for (good, may) in [(false, true), (false, true), (true, true), (false, true), (false, true), (false, false)] {
+            writer.note(good, "Sure! Here is\na summary");
+            assert_eq!(writer.may_ask(), may);
+        }
+        writer.note(true, "3: late");
+        assert!(!writer.may_ask(), "it stays so");
+        writer.note(false, "again");
     }
 }

@@ -212,3 +212,27 @@ fn what_was_asked_for_once_and_for_all_outlasts_a_loop_that_fills_the_window() {
         assert!(pinned, "with {running} tokens in the running turn");
     }
 }
+
+#[test]
+fn who_speaks_is_known_by_name_in_passages_and_to_the_finder() {
+    let engine = engine("{}");
+    let talk = engine.talk("session", "test:session");
+    let mut history = dialogue(600, 40);
+    for (at, name) in [(20, "Ada"), (40, "Boris"), (60, "Chloé")] {
+        history[at].text = "My boat lies at the outer pier, behind the crane.".to_owned();
+        history[at].name = Some(name.to_owned());
+    }
+    for turn in history.chunks(2) {
+        talk.commit(&format!("turn {}", turn[0].id), turn).unwrap();
+    }
+    let block = |text: &str| {
+        let prompt = Line::user(5_000, text).named("Ada");
+        let answer = talk.assemble(&history, Some(&prompt), Some(2_000)).unwrap();
+        check(&history, &answer, 2_000);
+        answer.volatile_prompt_addition.expect("passages")
+    };
+    let all = block("Whose boat lies at the outer pier?");
+    for line in ["\n21 Ada: My boat", "\n41 Boris: My boat", "\n61 Chloé: My boat"] {
+        assert!(all.contains(line), "{line} in {all}");
+    }
+}

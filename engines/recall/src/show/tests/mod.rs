@@ -2,6 +2,7 @@
 
 mod compacting;
 mod layout;
+mod log;
 mod random;
 mod stable;
 
