@@ -12,6 +12,7 @@ use super::Texts;
 use super::pack::DAY_MS;
 use crate::index::{Index, Said, Signs};
 use crate::text::words::{Kind, each_word, key};
+use crate::vectors::Sides;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -28,13 +29,15 @@ const APART: f32 = 0.25;
 pub(crate) struct Near<'a> {
     index: &'a Index,
     texts: &'a dyn Texts,
-    /// What was read.
+    /// Where the vectors of passages lie.
+    sides: HashMap<u32, Option<Sides>>,
+    /// The shingles of those whose text was read.
     read: HashMap<u32, Option<Rc<[u64]>>>,
 }
 
 impl<'a> Near<'a> {
     pub(crate) fn of(index: &'a Index, texts: &'a dyn Texts) -> Near<'a> {
-        Near { index, texts, read: HashMap::new() }
+        Near { index, texts, sides: HashMap::new(), read: HashMap::new() }
     }
 
     /// True when `passage` says nothing that one of `others` does not say.
@@ -47,7 +50,7 @@ impl<'a> Near<'a> {
     }
 
     /// What can be told without the texts.
-    fn may_repeat(&self, passage: u32, other: u32) -> bool {
+    fn may_repeat(&mut self, passage: u32, other: u32) -> bool {
         let [a, b] = [passage, other].map(|passage| &self.index.passages[passage as usize]);
         if b.words > a.words.saturating_mul(LONGER) || b.words < a.words / LONGER {
             return false;
@@ -56,8 +59,15 @@ impl<'a> Near<'a> {
         if is_other_occasion(self.index, a.signs, (said, repeated)) {
             return false;
         }
-        let [here, there] = [passage, other].map(|passage| &self.index.vectors[passage as usize]);
-        here.is_none() || there.is_none() || here.apart(there) <= APART
+        match [passage, other].map(|passage| self.sides(passage)) {
+            [Some(here), Some(there)] => here.apart(&there) <= APART,
+            _ => true,
+        }
+    }
+
+    fn sides(&mut self, passage: u32) -> Option<Sides> {
+        let index = self.index;
+        *self.sides.entry(passage).or_insert_with(|| index.vectors[passage as usize].sides())
     }
 
     fn is_in(&mut self, passage: u32, other: u32) -> bool {

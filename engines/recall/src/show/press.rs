@@ -21,6 +21,8 @@ const NO_PROGRESS: &str = "no_progress";
 /// Below so many tokens nothing is folded by hand without a line in the log: no provider caches a prompt that is so short, so
 /// nothing is won.
 const LITTLE: u64 = 512;
+/// Part of the target that the tail gets whatever stands before it.
+const LEFT_TO_TAIL: u64 = 4;
 /// Nobody needs it.
 const BELOW_THRESHOLD: &str = "below_threshold";
 
@@ -97,8 +99,10 @@ impl Show<'_> {
             // The prompt must become smaller, whatever the engine thinks of its budget.
             _ => low.min(before / 4 * 3),
         };
-        let told = (self.shares.log / ITEMS).min(before / TOLD);
-        let target = target.saturating_sub(pinned + told).max(1);
+        let log: u64 = self.state.log.iter().map(|item| item.tokens).sum();
+        let told = (self.shares.log / ITEMS).min(before / TOLD) + log;
+        let beside = pinned + told.min(self.shares.log);
+        let target = target.saturating_sub(beside).max(target / LEFT_TO_TAIL).max(1);
         let least = self.shares.least_tail.min(target);
         let pressed = self.state.pressed;
         let floor = self.floor();

@@ -24,6 +24,8 @@ const LOOPS: f64 = 1.0;
 const TELLING_TURNS: usize = 32;
 /// Budgets up to here have no log.
 const NO_LOG: u64 = 8_192;
+/// In a loop the log keeps what it had when the turn began, up to this part of what is left.
+const LOG_IN_LOOPS: u64 = 5;
 /// Below this budget pins get a smaller share, down to none: passages tell more there.
 const ALL_PINS: u64 = 4_096;
 /// How full the tail is after a batch, as a share of what it may grow to.
@@ -64,21 +66,24 @@ impl Shares {
             budget,
             retrieved: part(budget, retrieved).min(MOST_RETRIEVED),
             least_tail: part(budget, config.tail_share).max(1),
-            log: part(budget.saturating_sub(NO_LOG), config.log_share),
+            log: log(config, budget),
             pinned: pinned(config, budget),
         }
     }
 
     /// The same within a turn of so many tokens, which the budget has off already. A loop of tool calls leaves less and less
     /// beside it, and what the person asked for once and for all is the last to go: pins keep what they had when the turn
-    /// began, up to half of what is left.
+    /// began, up to half of what is left. The log, which would be written anew each time that its share has shrunk, does so up to
+    /// a part of it.
     pub(crate) fn in_turn(self, config: &Config, turn: u64, is_loop: bool) -> Shares {
-        let began = pinned(config, self.budget.saturating_add(turn).min(MOST));
+        let whole = self.budget.saturating_add(turn).min(MOST);
+        let began = pinned(config, whole);
         let retrieved = match config.retrieved_share {
             Share::Named(Auto::Auto) if is_loop => self.retrieved.min(part(self.budget, RETRIEVED_IN_LOOPS)),
             _ => self.retrieved,
         };
-        Shares { pinned: self.pinned.max(began.min(self.budget / 2)), retrieved, ..self }
+        let log = if is_loop { log(config, whole).min(self.budget / LOG_IN_LOOPS) } else { 0 };
+        Shares { pinned: self.pinned.max(began.min(self.budget / 2)), log: self.log.max(log), retrieved, ..self }
     }
 
     /// Most that the tail may grow to, beside `pinned` and `log` tokens that stand before it.
@@ -93,6 +98,11 @@ impl Shares {
     pub(crate) fn low_tail(&self, pinned: u64, log: u64) -> u64 {
         part(self.most_tail(pinned, log), LOW_WATER).max(self.least_tail)
     }
+}
+
+/// Most for the log of this budget.
+fn log(config: &Config, budget: u64) -> u64 {
+    part(budget.saturating_sub(NO_LOG), config.log_share)
 }
 
 /// Most for the pins of this budget.

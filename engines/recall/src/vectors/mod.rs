@@ -36,15 +36,30 @@ impl Vector {
     /// Has no direction: its [`dot`] with any other is 0.
     pub(crate) const NONE: Vector = Vector { values: [0; DIMENSIONS], inverse: 0.0 };
 
-    /// Has no direction.
-    pub(crate) fn is_none(&self) -> bool {
-        self.inverse == 0.0
+    /// On which side of each axis it lies; `None` for a vector without direction.
+    pub(crate) fn sides(&self) -> Option<Sides> {
+        if self.inverse == 0.0 {
+            return None;
+        }
+        let mut sides = [0; DIMENSIONS / 64];
+        for (bits, values) in sides.iter_mut().zip(self.values.chunks_exact(64)) {
+            *bits = values.iter().fold(0, |bits, value| bits << 1 | u64::from(*value < 0));
+        }
+        Some(Sides(sides))
     }
+}
 
-    /// In how many components two vectors point to different sides, as a share of all: about the angle between them, as a share
-    /// of a half turn (Charikar 2002, with the axes in the place of random planes).
-    pub(crate) fn apart(&self, other: &Vector) -> f32 {
-        let differ = self.values.iter().zip(&other.values).filter(|(a, b)| (**a < 0) != (**b < 0)).count();
+const _: () = assert!(DIMENSIONS.is_multiple_of(64));
+
+/// A vector by the sides of the axes alone: what random planes are in a SimHash (Charikar 2002, "Similarity estimation techniques
+/// from rounding algorithms").
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sides([u64; DIMENSIONS / 64]);
+
+impl Sides {
+    /// About the angle between two vectors, as a share of a half turn.
+    pub(crate) fn apart(&self, other: &Sides) -> f32 {
+        let differ: u32 = self.0.iter().zip(&other.0).map(|(a, b)| (a ^ b).count_ones()).sum();
         differ as f32 / DIMENSIONS as f32
     }
 }

@@ -84,7 +84,7 @@ fn first_loop(window: u64, calls: u64, bytes: usize) -> Vec<(usize, u64)> {
 
 #[test]
 fn the_first_loop_behind_plain_dialogue_sends_the_same_prefix_again() {
-    for (window, calls, bytes) in [(4_096, 20, 300), (8_192, 30, 500), (32_000, 40, 1_800), (32_000, 24, 600)] {
+    for (window, calls, bytes) in [(4_096, 20, 300), (8_192, 30, 500), (32_000, 40, 1_200), (32_000, 24, 600)] {
         let seen = first_loop(window, calls, bytes);
         assert!(seen[0].1 > window.min(10_000) / 2, "{window}: dialogue has its passages: {seen:?}");
         let mut shares: Vec<usize> = seen[2..].iter().map(|(share, _)| *share).collect();
