@@ -75,7 +75,7 @@ pub(super) fn remarks(text: &str, mut each: impl FnMut(Remark)) {
 
 fn judge(sentence: &Sentence, message: &str) -> Verdict {
     let text = &message[sentence.start..sentence.end];
-    if let Some(at) = paste::handed_over(sentence).filter(|_| !sentence.ruled) {
+    if let Some(at) = paste::handed_over(sentence, message).filter(|_| !sentence.ruled) {
         return handed_over(sentence, message, at);
     }
     if text.len() > MAX_BYTES {

@@ -134,19 +134,51 @@ pub(super) enum Single {
     Language,
 }
 
-/// The matter of which a sentence sets the only value.
-pub(super) fn single(text: &str) -> Option<Single> {
-    const ANSWERS: &str = "answer answers reply replies respond speak talk antworte antworten sprich responde responder respondeme respuestas \
-                           contesta contestar contestame hablame hablar hablarme responderme sprechen reden reponds repondre repondez reponses parle parler";
-    const LANGUAGES: &str = "english german spanish french italian dutch portuguese polish russian chinese japanese korean arabic turkish hindi \
+/// Names of languages.
+static LANGUAGES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    words(
+        "english german spanish french italian dutch portuguese polish russian chinese japanese korean arabic turkish hindi \
                              swedish danish norwegian finnish greek czech ukrainian hebrew latin catalan englisch deutsch spanisch franzosisch \
                              italienisch portugiesisch polnisch russisch chinesisch japanisch koreanisch arabisch turkisch niederlandisch \
                              ingles aleman espanol castellano frances italiano portugues polaco ruso chino japones coreano arabe turco \
                              neerlandes catalan anglais allemand espagnol francais italien portugais polonais russe chinois japonais coreen \
-                             arabe turc neerlandais";
+                             arabe turc neerlandais",
+    )
+});
+
+/// Words for answering.
+static ANSWERS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    words(
+        "answer answers reply replies respond speak talk antworte antworten sprich responde responder respondeme respuestas \
+                           contesta contestar contestame hablame hablar hablarme responderme sprechen reden reponds repondre repondez reponses parle parler",
+    )
+});
+
+fn words(list: &str) -> HashSet<&str> {
+    list.split_whitespace().collect()
+}
+
+/// The word names a language.
+pub(super) fn is_language(word: &str) -> bool {
+    LANGUAGES.contains(word)
+}
+
+/// An order says in which language the person is answered.
+pub(super) fn sets_language(tokens: &Tokens) -> bool {
+    let end = affirmed(tokens);
+    let has = |list: &HashSet<&str>| (0..end).any(|at| list.contains(tokens.get(at)));
+    has(&LANGUAGES) && has(&ANSWERS)
+}
+
+/// Where what is said turns into its contrary, if it does: "never call me Bob" sets no name.
+fn affirmed(tokens: &Tokens) -> usize {
+    (0..tokens.len()).find(|at| one_of(tokens.get(*at), NEGATIVE)).unwrap_or(tokens.len())
+}
+
+/// The matter of which a sentence sets the only value.
+pub(super) fn single(text: &str) -> Option<Single> {
     let tokens = Tokens::of(text);
-    // "Never call me Bob" sets no name.
-    let end = (0..tokens.len()).find(|at| one_of(tokens.get(*at), NEGATIVE)).unwrap_or(tokens.len());
+    let end = affirmed(&tokens);
     let has = |list: &str| (0..end).any(|at| one_of(tokens.get(at), list));
     let pair = |first: &str, second: &str| {
         (0..end).any(|at| one_of(tokens.get(at), first) && one_of(tokens.get(at + 1), second))
@@ -155,8 +187,11 @@ pub(super) fn single(text: &str) -> Option<Single> {
         Some(Single::Name)
     } else if pair("time zona fuseau", "zone horaria horaire") || has("timezone zeitzone") {
         Some(Single::Zone)
-    } else if (has(ANSWERS) && has(LANGUAGES))
-        || (dense::has(text, dense::ANSWERS) && dense::has(text, dense::LANGUAGES) && !dense::has(text, dense::DONT))
+    } else if sets_language(&tokens)
+        || (!text.is_ascii()
+            && dense::has(text, dense::ANSWERS)
+            && dense::has(text, dense::LANGUAGES)
+            && !dense::has(text, dense::DONT))
     {
         Some(Single::Language)
     } else {

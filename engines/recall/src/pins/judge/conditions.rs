@@ -1,9 +1,10 @@
 //! Grounds that are no orders: conditions of the work, tastes, norms of a team, and phrases without a verb.
 
 use super::grounds::{is_idle, is_past, is_we};
+use super::orders::is_topic;
 use super::reading::Reading;
 use crate::pins::Kind;
-use crate::pins::lexicon::Hint;
+use crate::pins::lexicon::{Found, Hint};
 
 /// "No deploys on Fridays".
 pub(super) fn no_such_thing(reading: &Reading) -> Option<(Kind, u8)> {
@@ -114,13 +115,17 @@ pub(super) fn bound(reading: &Reading) -> Option<(Kind, u8)> {
 
 /// "Commits always in English", "bei Preisen immer in Euro": no verb at all.
 pub(super) fn elliptic(reading: &Reading) -> Option<(Kind, u8)> {
-    let cue = reading.all().iter().find(|one| matches!(one.hint, Hint::Always | Hint::Never | Hint::Standing))?;
+    let lasts =
+        |one: &&Found| matches!(one.hint, Hint::Always | Hint::Never | Hint::Standing) && !is_topic(reading, one);
+    let cue = reading.all().iter().find(lasts)?;
     let closes = cue.to == reading.end && cue.from > 0 && reading.word(cue.from - 1) == ",";
     let told = reading.has(Hint::Fault) || reading.has(Hint::Speaker) || (0..cue.from).any(|at| is_past(reading, at));
     if closes && !told && cue.hint != Hint::Never {
         return Some((Kind::Instruction, 2));
     }
-    let norm = is_we(reading.word(reading.head)) && reading.has(Hint::Standing) && !reading.has(Hint::Fault);
+    let norm = (is_we(reading.word(reading.head)) || reading.word(reading.head) == "on")
+        && reading.has(Hint::Standing)
+        && !reading.has(Hint::Fault);
     if norm && !is_past(reading, reading.head + 1) {
         return Some((Kind::Instruction, 2));
     }

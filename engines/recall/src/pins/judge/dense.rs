@@ -23,14 +23,21 @@ pub(super) fn is_dense(text: &str) -> bool {
 pub(super) fn opens(head: &str, colon: bool) -> bool {
     let has = |list: &str| dense::has(head, list);
     let shown = has(SHOWN);
-    if has(KEEPS) || has(STANDING) || (has(RULES) && !shown) || has(ALWAYS) && !has(TREATS) {
-        return false;
-    }
-    let short = head.chars().filter(|c| c.is_alphanumeric()).count() <= 10;
+    let short = head.chars().filter(|c| c.is_alphanumeric()).count() <= 14;
     // "In mails: …" says when.
     let bare = head.trim_end_matches(|c: char| !c.is_alphanumeric());
     let when =
         ["时", "時", "时候", "は", "では", "には", "中", "里", "场合", "場合"].iter().any(|end| bare.ends_with(end));
+    if has(KEEPS) || has(STANDING) {
+        return false;
+    }
+    // "In English, please: …"
+    if short && !when && has(LANGUAGES) && (has(ORDERS) || shown || has(ABOUT)) {
+        return true;
+    }
+    if has(RULES) && !shown || has(ALWAYS) && !has(TREATS) {
+        return false;
+    }
     let named = short && !when && (has(LABELS) || has(PASTES));
     has(TREATS) || has(SAYS) || has(ABOUT) || (colon && (named || has(REPORTS)))
 }
@@ -72,7 +79,7 @@ pub(super) fn judge(sentence: &Sentence) -> Verdict {
     }
     let head = text.trim_start_matches(|c: char| !c.is_alphanumeric());
     let narrates = phrases(SUBJECTS).any(|subject| head.starts_with(subject));
-    if asks || has(REPORTS) || has(TITLES) {
+    if asks || has(REPORTS) || has(TITLES) || is_topic(text) {
         return Verdict::Nothing;
     }
     if has(KEEPS) && !has(RECALLS) && !has(ONCE) && !has(ALWAYS) && !has(NEVER) {
@@ -82,15 +89,22 @@ pub(super) fn judge(sentence: &Sentence) -> Verdict {
         return Verdict::Pin(Kind::Task, 2);
     }
     let ordered = has(ORDERS) || has(POLITE_ASKS);
-    if has(NEVER) && !has(FAULTS) && (!narrates || ordered) {
+    let first = ["我", "你", "私", "僕", "俺"].iter().any(|person| head.starts_with(person));
+    if has(NEVER) && !has(FAULTS) && (!(narrates || first) || ordered || head.starts_with("你")) {
         return Verdict::Pin(Kind::Instruction, 3);
     }
     if has(STANDING) && !has(FAULTS) && (ordered || has(DONT) || (!narrates && !head.starts_with('我'))) {
         return Verdict::Pin(Kind::Instruction, 3);
     }
     if has(ALWAYS) && !narrates && !has(FAULTS) {
-        let opens = phrases(ALWAYS).any(|always| head.starts_with(always));
-        if ordered || opens {
+        // "It is always like this" has a verb that states.
+        let states = ["です", "ます", "でした", "ました", "だ", "だった", "这样", "那样", "如此"]
+            .iter()
+            .any(|end| order.ends_with(end));
+        let opens = phrases(ALWAYS).any(|always| head.starts_with(always)) && !states;
+        // "Before deleting a file you must ask me."
+        let asks_me = ["问我", "告诉我", "通知我", "征求我", "经过我", "征得我"].iter().any(|me| text.contains(me));
+        if ordered || opens || asks_me {
             return Verdict::Pin(Kind::Instruction, 3);
         }
     }
@@ -107,14 +121,13 @@ pub(super) fn judge(sentence: &Sentence) -> Verdict {
     let opens = ["用", "说", "请用", "以", "回答", "回复", "请以", "跟我", "和我", "对我"]
         .iter()
         .any(|opening| head.starts_with(opening));
-    let language = has(LANGUAGES) && has(ANSWERS) && (ordered || opens || ends_order(order));
+    let language = names_language(text) && has(ANSWERS) && (ordered || opens || ends_order(order));
     let manner = has(MANNERS) && (ordered || opens || ends_order(order));
     if language || manner {
         return Verdict::Pin(Kind::Instruction, 2);
     }
     let forbids = phrases(DONT)
         .any(|dont| head.starts_with(dont) || order.ends_with(dont) || head.starts_with(&format!("请{dont}")));
-    let first = head.starts_with(['我', '你']) || head.starts_with("私") || head.starts_with("僕");
     let within =
         ["请不要", "请勿", "请别", "不要用", "不要使用", "不要出现", "不要有"].iter().any(|dont| text.contains(dont));
     let asked =
@@ -123,6 +136,16 @@ pub(super) fn judge(sentence: &Sentence) -> Verdict {
         return Verdict::Pin(Kind::Instruction, 1);
     }
     if has(DONE) { Verdict::Done } else { Verdict::Nothing }
+}
+
+/// What something is to be about: "a poem on never giving up".
+fn is_topic(text: &str) -> bool {
+    let topic = ["について", "に関する"].iter().find_map(|topic| text.find(topic));
+    let before = topic.is_some_and(|at| dense::has(&text[..at], NEVER) || dense::has(&text[..at], ALWAYS));
+    let behind = text
+        .find("关于")
+        .is_some_and(|at| text[at..].find('的').is_some_and(|end| dense::has(&text[at..at + end], NEVER)));
+    before || behind
 }
 
 /// The sentence without its final marks and without what only asks for assent, and whether there was such a thing.
@@ -135,6 +158,12 @@ fn without_assent(text: &str) -> (&str, bool) {
         .find_map(|tag| text.strip_suffix(tag))
         .filter(|left| left.ends_with(['，', '、', ',', ' ', '。']));
     (bare(left.unwrap_or(text)), left.is_some())
+}
+
+/// It names a language: "in Polish".
+fn names_language(text: &str) -> bool {
+    let used = text.find('用').map(|at| text[at..].chars().skip(2).take(4).any(|c| matches!(c, '语' | '文')));
+    dense::has(text, LANGUAGES) || text.contains("語で") || used.unwrap_or(false)
 }
 
 /// Japanese orders end with their verb.

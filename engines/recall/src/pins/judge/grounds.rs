@@ -3,9 +3,9 @@
 use super::Verdict;
 use super::conditions::{bound, elliptic, here, taste};
 use super::names::is_named;
-use super::orders::{asked, case, dont, habit, head_cue, imperative, is_asked, manner, quits};
+use super::orders::{asked, case, dont, habit, head_cue, imperative, later, manner, quits};
 use super::reading::Reading;
-use super::wishes::{ban, kept_in_mind, order, rule, task, wish};
+use super::wishes::{ban, is_rule_of_a_thing, kept_in_mind, order, rule, task, wish};
 use crate::pins::Kind;
 use crate::pins::lexicon::Hint;
 
@@ -39,7 +39,7 @@ pub(super) fn takes_back(reading: &Reading) -> bool {
         let order = one.to - one.from > 1 || reading.skip(one.from) == reading.head;
         one.hint == Hint::Revoke && order && !told(one.from)
     });
-    revokes && !reading.question || is_asked(reading) && quits(reading)
+    revokes && !reading.question || quits(reading)
 }
 
 /// It says that something is done.
@@ -64,7 +64,7 @@ pub(super) fn pin(reading: &Reading) -> Option<(Kind, u8)> {
     if reading.question {
         return asked(reading).or_else(|| task(reading).filter(|_| reading.at(Hint::Ask, reading.head).is_some()));
     }
-    if reading.has(Hint::Exempt) || is_named(reading) {
+    if reading.has(Hint::Exempt) || is_named(reading) || is_rule_of_a_thing(reading) {
         return None;
     }
     task(reading)
@@ -83,6 +83,7 @@ pub(super) fn pin(reading: &Reading) -> Option<(Kind, u8)> {
         .or_else(|| taste(reading))
         .or_else(|| bound(reading))
         .or_else(|| elliptic(reading))
+        .or_else(|| later(reading))
 }
 
 /// Somebody else's words stand before the first cue: "Kim says that we should never".

@@ -1,8 +1,7 @@
 //! "Always" and "never" that order nothing, since they belong to a name or are spoken about: "Never Let Me Go is a great book".
 
-use super::grounds::is_past;
 use super::reading::Reading;
-use crate::pins::lexicon::Hint;
+use crate::pins::lexicon::{Found, Hint};
 use crate::pins::subject::one_of;
 
 /// Opens a clause in which a verb is not the sentence's own.
@@ -21,7 +20,12 @@ const PLAIN: &str = "always never siempre nunca jamas toujours jamais";
 pub(super) fn is_named(reading: &Reading) -> bool {
     let head = reading.head;
     let Some(to) = reading.at(Hint::Always, head).or_else(|| reading.at(Hint::Never, head)) else { return false };
-    is_title(reading, head) || is_spoken_about(reading, to) || is_being(reading, to)
+    let cue = reading.all().iter().find(|one| one.from == head && one.to == to);
+    is_title(reading, head)
+        || is_spoken_about(reading, to)
+        || is_turned(reading, to)
+        || is_done(reading, to)
+        || cue.is_some_and(|cue| is_being(reading, cue))
 }
 
 /// The cue at `at` begins a name in capitals: "Always Be My Baby", within a sentence that is not all in capitals.
@@ -48,13 +52,28 @@ fn is_spoken_about(reading: &Reading, to: usize) -> bool {
     !marks && !claims && !between(OPENS) && !between(NOUNS)
 }
 
-/// "Always being late": no order.
-fn is_being(reading: &Reading, to: usize) -> bool {
+/// "Never have I seen such a thing": the verb stands before its subject.
+fn is_turned(reading: &Reading, to: usize) -> bool {
+    let helps = one_of(reading.word(to), "have has had did does will would was were am is are can could should");
+    helps && one_of(reading.word(to + 1), "i you he she it we they")
+        || (reading.word(to) == "do" && one_of(reading.word(to + 1), "i he she we they"))
+}
+
+/// "Nie gehört": nothing but what was done.
+fn is_done(reading: &Reading, to: usize) -> bool {
     let word = reading.word(to);
-    let english = matches!(reading.word(reading.head), "always" | "never");
+    let participle = word.len() > 4 && word.starts_with("ge") && (word.ends_with('t') || word.ends_with("en"));
+    participle
+        && matches!(reading.word(reading.head), "nie" | "niemals" | "noch")
+        && (to + 1..reading.end).all(|at| !reading.tokens.list()[at].word)
+}
+
+/// "Always being late": no order.
+pub(super) fn is_being(reading: &Reading, cue: &Found) -> bool {
+    let word = reading.word(cue.to);
+    let english = matches!(reading.word(cue.from), "always" | "never");
     english
         && word.len() > 4
         && word.ends_with("ing")
-        && !one_of(word, "bring string spring swing fling")
-        && !is_past(reading, to)
+        && !one_of(word, "bring string spring swing fling during everything anything nothing something")
 }

@@ -2,12 +2,12 @@
 
 use super::conditions::{is_elsewhere, is_infinitive_clause, no_such_thing};
 use super::grounds::{INSTRUCTION, is_idle, is_past, is_we, is_we_or_i, lasting};
-use super::names::is_title;
+use super::names::{is_being, is_title};
 use super::reading::Reading;
 use super::romance;
 use crate::pins::Kind;
-use crate::pins::lexicon::Hint;
-use crate::pins::subject;
+use crate::pins::lexicon::{Found, Hint};
+use crate::pins::subject::{self, one_of};
 
 /// "Always …", "never …", "from now on …" at the head.
 pub(super) fn head_cue(reading: &Reading) -> Option<(Kind, u8)> {
@@ -36,6 +36,7 @@ pub(super) fn head_cue(reading: &Reading) -> Option<(Kind, u8)> {
         return INSTRUCTION;
     }
     let narrates = next >= reading.tokens.len()
+        || romance::states(reading, next)
         || [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, next).is_some())
         || is_past(reading, next)
         || reading.at(Hint::Phrase, next).is_some();
@@ -44,7 +45,9 @@ pub(super) fn head_cue(reading: &Reading) -> Option<(Kind, u8)> {
 
 /// "Whenever you deploy, …": what counts stands behind the comma.
 pub(super) fn habit(reading: &Reading) -> Option<(Kind, u8)> {
-    let to = reading.at(Hint::Each, reading.head).or_else(|| reading.at(Hint::Always, reading.head))?;
+    // "Always a bridesmaid, never a bride" says no time.
+    let time = || reading.at(Hint::Always, reading.head).filter(|to| *to > reading.head + 1);
+    let to = reading.at(Hint::Each, reading.head).or_else(time)?;
     let comma = (to..reading.tokens.len()).find(|at| reading.word(*at) == ",")?;
     let main = reading.skip(comma + 1);
     let statement = [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, main).is_some());
@@ -52,6 +55,21 @@ pub(super) fn habit(reading: &Reading) -> Option<(Kind, u8)> {
         .iter()
         .any(|hint| reading.at(*hint, main).is_some());
     (main < reading.tokens.len() && ordered && !statement).then_some((Kind::Instruction, 3))
+}
+
+/// "You can drop the formalities, from now on call me Sam": the rule follows.
+pub(super) fn later(reading: &Reading) -> Option<(Kind, u8)> {
+    let parted = |at: usize| at > 0 && matches!(reading.word(at - 1), "," | ";" | "and" | "und" | "y" | "et");
+    let cue =
+        reading.all().iter().find(|one| one.hint == Hint::Standing && one.from > reading.head && parted(one.from))?;
+    let mut next = reading.skip(cue.to);
+    while matches!(reading.word(next), "just" | "simply" | "einfach" | "solo" | "juste") {
+        next += 1;
+    }
+    let ordered = [Hint::Verb, Hint::Me, Hint::Dont, Hint::Never, Hint::Always]
+        .iter()
+        .any(|hint| reading.at(*hint, next).is_some());
+    (ordered && !reading.has(Hint::Fault) && !reading.conditional).then_some((Kind::Instruction, 2))
 }
 
 /// "Run the linter … every single time", "only use …".
@@ -78,9 +96,42 @@ pub(super) fn manner(reading: &Reading) -> Option<(Kind, u8)> {
         || [Hint::Verb, Hint::Dont, Hint::No, Hint::Only, Hint::Manner]
             .iter()
             .any(|hint| reading.at(*hint, head).is_some());
-    let language = reading.language && reading.words() <= 12;
+    let language = reading.words() <= 12 && reading.names_language() && !is_to_others(reading);
     let barred = reading.has(Hint::Once) || reading.has(Hint::Fault) || finite_head(reading);
-    (ordered && !barred && (reading.has(Hint::Manner) || language)).then_some((Kind::Instruction, 2))
+    // "Skip the intro", "arrête les émojis".
+    let leaves = matches!(reading.word(head), "skip" | "omit" | "leave" | "lass" | "omite") && reading.has(Hint::Form);
+    let stops = matches!(reading.word(head), "stop" | "arrete" | "arretez" | "enough")
+        && (reading.has(Hint::Form) || reading.has(Hint::Manner));
+    let about = reading.has(Hint::Manner) || language || leaves;
+    (!barred && (stops || ordered && about)).then_some((Kind::Instruction, 2))
+}
+
+/// "Reply to Kim in French" is for once.
+fn is_to_others(reading: &Reading) -> bool {
+    (reading.head + 1..reading.end).any(|at| {
+        let next = reading.word(at + 1);
+        let to = reading.word(at) == "to" && !matches!(next, "me" | "us" | "my" | "everything" | "all" | "every");
+        let name = reading.tokens.list()[at].capital
+            && !subject::is_language(reading.word(at))
+            && !is_german(reading.word(reading.head));
+        to || name
+    })
+}
+
+fn is_german(verb: &str) -> bool {
+    matches!(
+        verb,
+        "antworte"
+            | "antworten"
+            | "sprich"
+            | "sprechen"
+            | "schreib"
+            | "schreibe"
+            | "rede"
+            | "kannst"
+            | "konntest"
+            | "bitte"
+    )
 }
 
 /// The head is followed by a verb that makes it a statement: "emojis are broken".
@@ -111,12 +162,15 @@ pub(super) fn case(reading: &Reading) -> Option<(Kind, u8)> {
 
 /// "Stop using emojis": a rule, where it takes nothing back.
 pub(super) fn quits(reading: &Reading) -> bool {
-    let quit = reading.at(Hint::Quit, reading.head).is_some() || (is_asked(reading) && reading.has(Hint::Quit));
+    let quit = match reading.question {
+        false => reading.at(Hint::Quit, reading.head).is_some(),
+        true => is_asked(reading) && reading.has(Hint::Quit),
+    };
     quit && !reading.has(Hint::Once) && reading.words() >= 2
 }
 
 /// A question to the listener: "could you".
-pub(super) fn is_asked(reading: &Reading) -> bool {
+fn is_asked(reading: &Reading) -> bool {
     reading.question && reading.at(Hint::Ask, reading.head).is_some()
 }
 
@@ -137,12 +191,12 @@ pub(super) fn asked(reading: &Reading) -> Option<(Kind, u8)> {
     if let Some(called) = called.filter(|_| !barred) {
         return if is_elsewhere(reading.word(called.to)) { None } else { Some((Kind::Preference, 2)) };
     }
-    let about = (next..reading.end).any(|at| subject::one_of(reading.word(at), THINGS));
-    let leaves = (ask.to..reading.end).any(|at| subject::one_of(reading.word(at), LEAVES));
+    let about = (next..reading.end).any(|at| one_of(reading.word(at), THINGS));
+    let leaves = (ask.to..reading.end).any(|at| one_of(reading.word(at), LEAVES));
     let form = reading.has(Hint::Form) || reading.has(Hint::Manner);
     let manner = reading.has(Hint::Manner)
         && (leaves || reading.at(Hint::Verb, next).is_some() || reading.at(Hint::Manner, next).is_some());
-    let language = reading.language && reading.words() <= 10;
+    let language = reading.words() <= 10 && reading.names_language() && !is_to_others(reading);
     (!barred && !about && (manner || (form && leaves) || language || quits(reading))).then_some((Kind::Instruction, 2))
 }
 
@@ -150,7 +204,7 @@ pub(super) fn asked(reading: &Reading) -> Option<(Kind, u8)> {
 const THINGS: &str = "it this that these those him her them question email mail letter es diese diesen dieses frage esto esta este pregunta ceci \
                       cette ce question";
 /// Verbs and words of leaving something out.
-const LEAVES: &str = "not avoid without skip drop omit fewer less no stop quit nicht keine keinen kein weniger ohne weglassen vermeiden verzichten \
+const LEAVES: &str = "not avoid without skip omit fewer less no stop quit nicht keine keinen kein weniger ohne weglassen vermeiden verzichten \
                       lassen aufhoren no evitar sin menos omitir dejar ne n eviter sans moins arreter cesser supprimer";
 
 /// Opens a clause that an order is about.
@@ -168,11 +222,11 @@ fn cue_of_order(reading: &Reading) -> bool {
                     "need" | "want" | "like" | "can" | "feel" | "wish" | "have" | "willst" | "quieres" | "veux"
                 )
         }
-        Hint::Always | Hint::Never if is_title(reading, cue.from) => false,
+        Hint::Always | Hint::Never if is_title(reading, cue.from) || is_topic(reading, cue) => false,
         Hint::Always | Hint::Never => {
             let last = (cue.to..reading.end)
                 .all(|at| !reading.tokens.list()[at].word || reading.at(Hint::Polite, at).is_some());
-            let about = (reading.head + 1..cue.from).any(|at| subject::one_of(reading.word(at), ABOUT));
+            let about = (reading.head + 1..cue.from).any(|at| one_of(reading.word(at), ABOUT));
             let named = |at: usize| [Hint::Subject, Hint::Speaker].iter().any(|hint| reading.at(*hint, at).is_some());
             let subject = cue.from > reading.head + 1
                 && (named(cue.from - 1) || (cue.from > reading.head + 2 && is_article(reading.word(cue.from - 2))));
@@ -180,6 +234,15 @@ fn cue_of_order(reading: &Reading) -> bool {
         }
         _ => false,
     })
+}
+
+/// What the order is to be about: "a poem about never giving up".
+pub(super) fn is_topic(reading: &Reading, cue: &Found) -> bool {
+    const TOPIC: &str = "about sobre sur daruber uber fait titled called named entitled";
+    const SAYS_NO: &str = "no ne n never always nunca siempre nie immer jamais toujours not , de que";
+    let topic =
+        (reading.head + 1..cue.from).any(|at| one_of(reading.word(at), TOPIC) && one_of(reading.word(at + 1), SAYS_NO));
+    topic || (cue.from > reading.head && is_being(reading, cue))
 }
 
 fn is_article(word: &str) -> bool {

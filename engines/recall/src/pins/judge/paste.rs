@@ -7,7 +7,7 @@ use super::dense;
 use super::reading::Reading;
 use crate::pins::lexicon::{self, Found, Hint};
 use crate::pins::sentences::{self, Sentence};
-use crate::pins::subject::one_of;
+use crate::pins::subject::{is_language, one_of};
 
 /// Longest piece in bytes that is looked at for what it hands over.
 const HEAD_MAX: usize = 240;
@@ -15,7 +15,7 @@ const HEAD_MAX: usize = 240;
 const MARKS_MAX: usize = 3;
 
 /// Where in the sentence the text begins that it hands over: behind a colon, a dash or an arrow, or where it ends.
-pub(super) fn handed_over(sentence: &Sentence) -> Option<usize> {
+pub(super) fn handed_over(sentence: &Sentence, message: &str) -> Option<usize> {
     let text = sentence.masked.as_str();
     let mut marks = 0;
     for (at, mark) in text.char_indices().take_while(|(at, _)| *at <= HEAD_MAX) {
@@ -32,7 +32,8 @@ pub(super) fn handed_over(sentence: &Sentence) -> Option<usize> {
         }
     }
     // "What does this mean?", and the text on the next line.
-    let ends = sentence.closes && text.len() <= HEAD_MAX / 2;
+    let follows = || !message[sentence.end..].trim_start().is_empty();
+    let ends = sentence.closes && text.len() <= HEAD_MAX / 2 && follows();
     (ends && is_request(text, Hint::Shown, false)).then_some(text.len())
 }
 
@@ -122,6 +123,10 @@ const ARTICLES: &str = "the a an this that my his her their our its original ful
                         whole sample second user der die das dem den ein eine einen mein meine seine ihre dieser diese dieses \
                         folgender folgende folgendes hier ist aus el la los un una este esta mi su nuestro aqui va del de le les \
                         l une ce cet cette mon ma son sa voici du";
+/// Verbs of looking at a work, and whose it is: "check my homework".
+const EXAMINES: &str = "check review read grade rate evaluate assess judge look go pruf prufe prufen lies lesen uberprufe revisa revise revisar lee \
+                        lea leer comprueba corrige verifie verifier verifiez lis lisez lire";
+const MINE: &str = "my our mein meine meinen unser unsere mi mis nuestro nuestra mon ma mes notre nos";
 /// To whom words are not handed on: the person.
 const ME: &str = "me us myself mir uns mich moi nous";
 
@@ -143,7 +148,7 @@ impl Head {
         if self.is_own() {
             return false;
         }
-        self.treats().is_some() || self.handles() || self.says() || self.is_about()
+        self.treats().is_some() || self.handles() || self.says() || self.is_about() || self.names_language()
     }
 
     /// It opens the person's own words: "remember this", "from now on", "like this".
@@ -189,7 +194,10 @@ impl Head {
         let reading = &self.reading;
         let lasting = [Hint::Standing, Hint::Always, Hint::Never, Hint::Rule].iter().any(|hint| reading.has(*hint));
         let verb = self.texts.iter().find(|one| one.hint == Hint::Handle && self.opens_clause(one.from));
-        !lasting && verb.is_some_and(|verb| self.names_text(verb.from + 1))
+        let own = |from: usize| {
+            one_of(reading.word(from), EXAMINES) && (0..self.end()).any(|at| one_of(reading.word(at), MINE))
+        };
+        !lasting && verb.is_some_and(|verb| self.names_text(verb.from + 1) || own(verb.from))
     }
 
     /// A text is pointed at or named from `at` on.
@@ -214,9 +222,20 @@ impl Head {
         let asks = self.texts.iter().find(|one| one.hint == Hint::About && self.opens_clause(one.from));
         let own = reading.has(Hint::Announce) || reading.has(Hint::Rule);
         asks.is_some_and(|asks| {
-            let who = matches!(reading.word(asks.from), "who" | "wer" | "quien" | "qui" | "de" | "von");
+            let better = (0..reading.tokens.len())
+                .any(|at| one_of(reading.word(at), "sounds sound better klingt besser suena mejor sonne mieux"));
+            let who = better || matches!(reading.word(asks.from), "who" | "wer" | "quien" | "qui" | "de" | "von");
             who || (!own && self.names_text(asks.from))
         })
+    }
+
+    /// "I need this in German", "in French, please".
+    fn names_language(&self) -> bool {
+        let reading = &self.reading;
+        let language = (0..reading.tokens.len()).any(|at| is_language(reading.word(at)));
+        let meant = reading.has(Hint::Polite) || self.texts.iter().any(|one| one.hint == Hint::Shown);
+        let lasting = [Hint::Standing, Hint::Always, Hint::Never, Hint::Rule].iter().any(|hint| reading.has(*hint));
+        language && meant && !lasting && reading.words() <= 8
     }
 
     /// "Lyrics", "here is the mail from the bank".
@@ -241,7 +260,10 @@ impl Head {
         let (reading, end) = (&self.reading, self.end());
         let own = |at: usize| at > 0 && one_of(reading.word(at - 1), "i ich we wir je j nous yo");
         let last = end.saturating_sub(1);
-        let says = last > reading.head && one_of(reading.word(last), SAYS) && !own(last);
+        let verb = if one_of(reading.word(last), ME) { last.saturating_sub(1) } else { last };
+        let sends = one_of(reading.word(verb), SAYS)
+            || matches!(reading.word(verb), "emailed" | "mailed" | "texted" | "messaged" | "sent");
+        let says = verb > reading.head && sends && !own(verb);
         let reports = reading
             .all()
             .iter()

@@ -1,7 +1,7 @@
 //! A sentence with its hints, and where its head is.
 
 use crate::pins::lexicon::{self, Found, Hint};
-use crate::pins::subject::{self, Single};
+use crate::pins::subject;
 use crate::pins::tokens::Tokens;
 
 /// A sentence as the rules look at it.
@@ -17,8 +17,6 @@ pub(super) struct Reading {
     pub question: bool,
     /// First token that is no lead-in, before a condition was passed over.
     pub opening: usize,
-    /// It names a language to answer in.
-    pub language: bool,
     /// Its head stands behind a condition: "if you are unsure, …".
     pub conditional: bool,
 }
@@ -38,16 +36,7 @@ impl Reading {
         if question && let Some(tag) = assent(&tokens, &found) {
             (question, end) = (false, end.min(tag));
         }
-        let mut reading = Reading {
-            tokens,
-            found,
-            head: 0,
-            end,
-            opening: 0,
-            language: subject::single(text) == Some(Single::Language),
-            question,
-            conditional: false,
-        };
+        let mut reading = Reading { tokens, found, head: 0, end, opening: 0, question, conditional: false };
         reading.head = reading.skip(0);
         reading.opening = reading.head;
         reading.pass_condition();
@@ -66,6 +55,11 @@ impl Reading {
     /// The first of a hint.
     pub(super) fn find(&self, hint: Hint) -> Option<Found> {
         self.found.iter().find(|found| found.hint == hint).copied()
+    }
+
+    /// It names a language to answer in.
+    pub(super) fn names_language(&self) -> bool {
+        subject::sets_language(&self.tokens)
     }
 
     /// All hints.

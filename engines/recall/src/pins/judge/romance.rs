@@ -44,6 +44,14 @@ pub(super) fn narrates(reading: &Reading, next: usize, verb: usize) -> bool {
     }
 }
 
+/// Behind "nunca" or "siempre" a pronoun before the verb, or what would be, makes a statement: "nunca te pediría eso".
+pub(super) fn states(reading: &Reading, next: usize) -> bool {
+    let word = reading.word(next);
+    let would = word.len() > 5 && ["ria", "rias", "riamos", "rais", "rait"].iter().any(|ending| word.ends_with(ending));
+    let spanish = matches!(reading.word(reading.head), "nunca" | "jamas" | "siempre");
+    would && is_romance(reading.word(reading.head)) || spanish && one_of(word, "me te se nos os")
+}
+
 /// Spanish forbids in the subjunctive: "no toques", "no me hagas". Behind a pronoun statements are frequent, so the form decides.
 pub(super) fn is_prohibition(word: &str, exact: bool) -> bool {
     if one_of(word, FORMAL) {

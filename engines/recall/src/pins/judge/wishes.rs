@@ -3,7 +3,8 @@
 use super::grounds::{INSTRUCTION, is_idle, is_past, is_we_or_i, lasting};
 use super::reading::Reading;
 use crate::pins::Kind;
-use crate::pins::lexicon::Hint;
+use crate::pins::lexicon::{Found, Hint};
+use crate::pins::subject::one_of;
 
 /// "Remind me to …", "TODO: …", "we still need to …".
 pub(super) fn task(reading: &Reading) -> Option<(Kind, u8)> {
@@ -38,6 +39,16 @@ pub(super) fn rule(reading: &Reading) -> Option<(Kind, u8)> {
     (near && (colon || opens) && reading.words() >= 4).then_some((Kind::Instruction, 3))
 }
 
+/// "Add a rule to the linter: …" is work.
+pub(super) fn is_rule_of_a_thing(reading: &Reading) -> bool {
+    let makes = matches!(
+        reading.word(reading.head),
+        "add" | "write" | "create" | "implement" | "generate" | "draft" | "define" | "configure"
+    );
+    let thing = |rule: Found| matches!(reading.word(rule.to), "to" | "for" | "in" | "into") && !reading.has(Hint::Here);
+    makes && reading.find(Hint::Rule).is_some_and(thing)
+}
+
 /// "I want you to … every time", "I don't want you to …".
 pub(super) fn wish(reading: &Reading) -> Option<(Kind, u8)> {
     if let Some(unwanted) = reading.find(Hint::Unwanted)
@@ -47,7 +58,8 @@ pub(super) fn wish(reading: &Reading) -> Option<(Kind, u8)> {
     {
         return INSTRUCTION;
     }
-    let want = reading.find(Hint::Want).or_else(|| reading.find(Hint::Keep))?;
+    let kept = reading.find(Hint::Keep).filter(|kept| kept.from == reading.head && reading.word(kept.to - 1) != ",");
+    let want = kept.or_else(|| reading.find(Hint::Want))?;
     if is_of_a_thing(reading, want.to) && reading.at(Hint::Standing, reading.head).is_none() {
         return None;
     }
@@ -94,6 +106,10 @@ pub(super) fn order(reading: &Reading) -> Option<(Kind, u8)> {
     (leads && lasting(reading)).then_some((Kind::Instruction, 3))
 }
 
+/// What a fact begins with that is the speaker's own.
+const OWN: &str =
+    "my our i im ive we mein meine unser unsere ich wir mi mis nuestro nuestra soy mon ma mes notre je j nous";
+
 /// "Remember that I am left-handed", "don't forget: …".
 pub(super) fn kept_in_mind(reading: &Reading) -> Option<(Kind, u8)> {
     let to = reading.at(Hint::Keep, reading.head)?;
@@ -102,6 +118,8 @@ pub(super) fn kept_in_mind(reading: &Reading) -> Option<(Kind, u8)> {
     // "Remember that we talked about it" keeps nothing.
     let shared = is_we_or_i(reading.word(fact)) || matches!(reading.word(fact), "you" | "du" | "tu" | "on" | "yo");
     let past = shared && (fact..reading.end).any(|at| reading.word(at).len() > 1 && is_past(reading, at));
-    let barred = !colon && (past || reading.has(Hint::Once)) || reading.has(Hint::Recall) || reading.question;
+    // "Remember, every step counts" is said to comfort.
+    let idle = reading.word(to - 1) == "," && (lasting(reading) || !one_of(reading.word(fact), OWN));
+    let barred = idle || !colon && (past || reading.has(Hint::Once)) || reading.has(Hint::Recall) || reading.question;
     (fact < reading.end && !barred).then_some((Kind::Preference, 2))
 }

@@ -8,7 +8,7 @@ pub(super) const TABLE: Table = &[
         Hint::Lead,
         "by the way|btw|actually|on second thought|one last thing|oh|ah|ok|okay|and|also|so|hey|hi|one more thing|another thing|one thing|two things|before i forget|\
          important|note|please note|nb|fyi|plus|then|first|second|finally|in general|generally|again|and again|to be clear|\
-         just so you know|for the record|listen|look|remember|reminder|ps|hello|good morning",
+         just so you know|for the record|listen|look|remember|reminder|ps|hello|good morning|heads up",
     ),
     (Hint::Polite, "please|pls|kindly|be so kind as to|ok so"),
     (
@@ -40,7 +40,7 @@ pub(super) const TABLE: Table = &[
          it is important that you|it matters to me that|make sure to|make sure that|make sure you|make sure|be sure to|\
          see to it that|take care to|take care that|remember to|remember that|remember :|keep in mind to|keep in mind that|\
          bear in mind that|bear in mind to|mind that|i expect every|i expect all|i want all|i want every|i always want|\
-         i always need|i would rather you|id rather you|we want you to|we expect you to|we ask you to|be so kind",
+         i always need|i would rather you|id rather you|we want you to|we expect you to|we ask you to|be so kind|lets|let us",
     ),
     (
         Hint::Unwanted,
@@ -288,7 +288,7 @@ pub(super) const TABLE: Table = &[
         "when you|when writing|when naming|when i ask|when i say|when in doubt|if a|if an|if any|if anything|if something|\
          if you are unsure|if youre unsure|if you are not sure|if in doubt|for every|for each|for any|for all|before you|\
          before committing|before pushing|before deleting|before deploying|before every|before any|after every|after each|after any|\
-         with every|with each|on every|on each|in every|in each",
+         with every|with each|on every|on each|in every|in each|before running|before doing|before starting|before changing|before installing|before writing|before editing|before sending|before making|before merging",
     ),
     (
         Hint::Quit,
@@ -307,14 +307,14 @@ pub(super) const TABLE: Table = &[
          dont forget im|dont forget i am|dont forget my|do not forget that|do not forget :|do not forget ,|do not forget im|\
          do not forget i am|do not forget my|never forget that|never forget :|make a note that|make a note :|make a note of this :|\
          take note that|take note :|for future reference :|for future reference ,|memorise :|memorise this :|memorise that|\
-         memorize :|memorize this :|memorize that|commit this to memory :|note down :|note down that|write this down :|jot down :",
+         memorize :|memorize this :|memorize that|commit this to memory :|note down :|note down that|write this down :|jot down :|just remember ,|just remember :|just remember that|dont ever forget that|do not ever forget that|dont ever forget :",
     ),
     (
         Hint::Form,
-        "table|tables|bullet|bullets|bullet points|bullet lists|list|lists|heading|headings|headers|markdown|bold|bold text|italics|\
+        "tables|bullets|bullet points|bullet lists|lists|headings|headers|markdown|bold|bold text|italics|\
          jargon|passive voice|abbreviations|acronyms|slang|footnotes|exclamation marks|semicolons|em dashes|dashes|caps|\
          capital letters|all caps|filler|filler words|smileys|buzzwords|anglicisms|emoticons|cliches|metaphors|puns|hedging|\
-         compliments|swear words|profanity|ascii art|latex|introductions|summaries at the end",
+         compliments|swear words|profanity|ascii art|latex|introductions|summaries at the end|intro|intros|introduction|outro|conclusion|conclusions|recap|recaps",
     ),
     (
         Hint::Assent,
@@ -331,7 +331,7 @@ pub(super) const TEXTS: Table = &[
         "summarise|summarize|sum up|sum this up|translate|proofread|proof read|paraphrase|rephrase|reword|rewrite|shorten|condense|\
          simplify|edit|polish|correct|spellcheck|spell check|transcribe|interpret|decode|decipher|classify|categorise|categorize|\
          critique|analyse|analyze|explain|tldr|tl dr|eli5|abridge|fact check|grammar check|improve|redact|annotate|\
-         summary of|translation of|correction of|explanation of|analysis of|critique of",
+         summary of|translation of|correction of|explanation of|analysis of|critique of|tl ; dr",
     ),
     (
         Hint::Handle,
@@ -362,7 +362,7 @@ pub(super) const TEXTS: Table = &[
          article|transcript|lyrics|song|poem|tweet|caption|headline|slogan|motto|proverb|saying|joke|abstract|snippet|feedback|\
          testimonial|review|comment|error message|story|prompt|system prompt|memo|readme|manual|for example|example|e g|eg|title|\
          book|film|movie|user|assistant|customer|client|quotation|verse|chorus|refrain|the ad|advert|sign|the sign|subject|\
-         summary|translation|tldr|tl dr|page|web page|website|document|the docs|chat|conversation|thread",
+         summary|translation|tldr|tl dr|page|web page|website|document|the docs|chat|conversation|thread|tl ; dr",
     ),
     (
         Hint::About,
@@ -370,6 +370,6 @@ pub(super) const TEXTS: Table = &[
          how would|how should|how can|how is|how about|is this|is it|is that|is the|are these|are those|are they|does this|does it|\
          does that|do these|do those|do you agree|do you think|did he|did she|did they|who said|who says|who wrote|who sang|\
          where is|where does|why does|why do|why is|which of|which one|any idea what|any thoughts|thoughts on|thoughts|\
-         whose|have you|should this|could this|can this|would this|would you say|would you call|can someone|can anyone",
+         whose|have you|should this|could this|can this|would this|would you say|would you call|can someone|can anyone|what sounds|which sounds|which is",
     ),
 ];

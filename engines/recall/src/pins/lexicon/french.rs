@@ -101,7 +101,7 @@ pub(super) const TABLE: Table = &[
     ),
     (Hint::Must, "doit|doivent|devra|devront|a besoin|ont besoin|finit|se termine|part|peut|peuvent"),
     (Hint::All, "tous|toutes|tout|toute|chaque|rien|personne|aucun|aucune"),
-    (Hint::No, "pas de|aucun|aucune|jamais de|zero"),
+    (Hint::No, "pas de|pas d|aucun|aucune|jamais de|zero"),
     (
         Hint::Here,
         "dans ce projet|dans cette equipe|dans ce depot|dans notre projet|dans notre equipe|chez nous|dans notre code|dans ce repo|\
@@ -216,7 +216,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Form,
-        "tableau|tableaux|puces|listes|listes a puces|titres|markdown|gras|italique|italiques|jargon|voix passive|abreviations|sigles|\
+        "tableaux|puces|listes|listes a puces|titres|markdown|gras|italique|italiques|jargon|voix passive|abreviations|sigles|\
          notes de bas de page|points d exclamation|majuscules|remplissage|anglicismes|compliments|metaphores|emoticones|\
          smileys|parentheses|franglais|argot",
     ),
@@ -268,6 +268,6 @@ pub(super) const TEXTS: Table = &[
         "que veut dire|que veulent dire|que signifie|qu est ce que|qu est ce qui|que penses tu|qu en penses|que pensez|c est quoi|\
          comment dit on|comment dire|comment traduire|comment traduirais|comment dirais|qui a dit|qui a ecrit|de qui est|d ou vient|\
          est ce correct|est ce que c est|est ce bien|est ce juste|est ce que cette|est ce que ce|ca veut dire quoi|quelle langue|\
-         dans quelle langue|es tu d accord|pourquoi est il|ca sonne",
+         dans quelle langue|es tu d accord|pourquoi est il|ca sonne|qu est ce qui sonne|lequel sonne|laquelle sonne",
     ),
 ];

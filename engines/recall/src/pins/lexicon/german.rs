@@ -97,7 +97,7 @@ pub(super) const TABLE: Table = &[
         "nenn mich|nenne mich|nennen sie mich|du kannst mich|sprich mich|sprechen sie mich|ich heisse|mein name ist|\
          meine zeitzone ist|meine arbeitszeiten sind|meine muttersprache ist|ich wohne in|ich lebe in|ich bin allergisch|\
          ich habe eine allergie|ich vertrage|ich bin vegetarier|ich bin vegetarierin|ich bin veganer|ich bin veganerin|\
-         ich esse kein|ich esse keine|ich esse keinen|mich * nennen|mich * ansprechen|mich duzen|mich siezen|ich trinke kein|ich trinke keinen|ich bin farbenblind|ich bin rotgrunblind|\
+         ich esse kein|ich esse keine|ich esse keinen|mich * nennen|mich * ansprechen|mich * duzen|mich * siezen|ich trinke kein|ich trinke keinen|ich bin farbenblind|ich bin rotgrunblind|\
          ich bin linkshander|ich lese alles|ich lese das meiste|setz voraus , dass ich|setze voraus , dass ich|\
          geh davon aus , dass ich|gehe davon aus , dass ich|duz mich|sieze mich|duze mich|siez mich",
     ),
@@ -195,7 +195,7 @@ pub(super) const TABLE: Table = &[
          plan|plane|planen|such|suche|suchen|speicher|speichere|speichern|losch|losche|loschen|starte|starten|committe|pushe|\
          unterschreib|unterschreibe|markier|markiere|markieren|dokumentier|dokumentiere|dokumentieren|kommentier|kommentiere|\
          trenn|trenne|trennen|ordne|ordnen|wahl|wahle|wahlen|warte|warten|melde|melden|schick|schicke|schicken|bring|bringe|\
-         folge|folgen|arbeite|arbeiten|geh|gehe|gehen|verlinke|verlinken|begrunde|begrunden|kurze|kurzen|informier|informiere",
+         folge|folgen|arbeite|arbeiten|geh|gehe|gehen|verlinke|verlinken|begrunde|begrunden|kurze|kurzen|informier|informiere|andere|andern|veroffentliche|installiere|installieren|erstelle|erstellen|entferne|entfernen|bearbeite|bearbeiten|erfinde|erfinden|kopiere|kopieren|offne|offnen|schliesse|rate|raten|uberschreibe|aktualisiere",
     ),
     (
         Hint::Finite,
@@ -249,7 +249,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Form,
-        "tabelle|tabellen|aufzahlung|aufzahlungen|aufzahlungspunkte|listen|uberschriften|markdown|fettdruck|kursiv|fachjargon|jargon|\
+        "tabellen|aufzahlungen|aufzahlungspunkte|listen|uberschriften|markdown|fettdruck|kursiv|fachjargon|jargon|\
          passiv|abkurzungen|fremdworter|fussnoten|ausrufezeichen|gedankenstriche|semikolons|grossbuchstaben|fullworter|smileys|\
          anglizismen|komplimente|metaphern|schachtelsatze|klammern|umgangssprache|gendersternchen",
     ),
@@ -302,6 +302,6 @@ pub(super) const TEXTS: Table = &[
         "was bedeutet|was bedeuten|was heisst|was heissen|was meint|was ist|was sind|was haltst|was denkst|was soll|wie sagt man|\
          wie sage ich|wie wurdest|wie klingt|wie findest|wie ubersetzt|wie lautet|wer sagte|wer hat|von wem|woher|ist das|ist dies|\
          ist der|sind das|stimmt das|stimmt es|stimmst du|welche sprache|welcher|welches|warum steht|meinst du|glaubst du|\
-         klingt das|passt das|findest du",
+         klingt das|passt das|findest du|was klingt|was ist besser",
     ),
 ];

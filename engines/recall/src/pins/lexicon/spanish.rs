@@ -217,7 +217,7 @@ pub(super) const TABLE: Table = &[
     ),
     (
         Hint::Form,
-        "tabla|tablas|vinetas|listas|encabezados|titulos|markdown|negrita|negritas|cursiva|cursivas|jerga|voz pasiva|abreviaturas|\
+        "tablas|vinetas|listas|encabezados|titulos|markdown|negrita|negritas|cursiva|cursivas|jerga|voz pasiva|abreviaturas|\
          siglas|notas al pie|signos de exclamacion|exclamaciones|mayusculas|relleno|anglicismos|tecnicismos|cumplidos|metaforas|\
          emoticonos|parentesis|rodeos",
     ),
@@ -269,6 +269,6 @@ pub(super) const TEXTS: Table = &[
         Hint::About,
         "que significa|que significan|que quiere decir|que es|que son|que opinas|que piensas|que te parece|que quiso|como se dice|\
          como digo|como traducirias|como se traduce|como dirias|como suena|quien dijo|quien escribio|de quien es|de donde es|\
-         esta bien|esta bien dicho|es correcto|es correcta|es esto|suena bien|estas de acuerdo|en que idioma|por que dice|crees que",
+         esta bien|esta bien dicho|es correcto|es correcta|es esto|suena bien|estas de acuerdo|en que idioma|por que dice|crees que|que suena|que es mejor|cual suena",
     ),
 ];

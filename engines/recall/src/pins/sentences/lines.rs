@@ -1,0 +1,95 @@
+//! Lines that are no prose: fences, elements, markers of lists, markup within a line.
+
+/// Whether the lines are inside something that is not prose.
+pub(super) enum Shut<'a> {
+    Open,
+    /// Between fences of this character.
+    Fence(char),
+    /// Between tags of this name.
+    Tag(&'a str),
+}
+
+impl<'a> Shut<'a> {
+    /// Takes the next line; true when it is prose.
+    pub(super) fn passes(&mut self, line: &'a str) -> bool {
+        let fence = ['`', '~'].into_iter().find(|c| line.chars().take_while(|found| found == c).count() >= 3);
+        match self {
+            Shut::Fence(open) => {
+                if fence == Some(*open) {
+                    *self = Shut::Open;
+                }
+                false
+            }
+            Shut::Tag(name) => {
+                if line.ends_with('>')
+                    && line.rfind("</").is_some_and(|at| line[at + 2..line.len() - 1].trim() == *name)
+                {
+                    *self = Shut::Open;
+                }
+                false
+            }
+            Shut::Open => {
+                if let Some(open) = fence {
+                    *self = Shut::Fence(open);
+                    return false;
+                }
+                if let Some(name) = opening_tag(line) {
+                    if !line.ends_with(&format!("</{name}>")) {
+                        *self = Shut::Tag(name);
+                    }
+                    return false;
+                }
+                true
+            }
+        }
+    }
+}
+
+/// Some line is a fence or a quote.
+pub(super) fn has_marks(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().starts_with(['>', '<']) || line.contains("```") || line.contains("~~~"))
+}
+
+/// Name of the element that a line opens, when the line begins with a tag.
+pub(super) fn opening_tag(line: &str) -> Option<&str> {
+    let inner = line.strip_prefix('<')?;
+    let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-')))?;
+    let name = &inner[..end];
+    let closes = inner[end..].starts_with(['>', ' ']) && inner.contains('>');
+    let void = ["br", "hr", "img", "p", "b", "i"].iter().any(|plain| name.eq_ignore_ascii_case(plain));
+    (closes && !name.is_empty() && name.as_bytes()[0].is_ascii_alphabetic() && !void).then_some(name)
+}
+
+/// Bytes of a list marker at the head of a line.
+pub(super) fn marker(line: &str) -> Option<usize> {
+    let mut chars = line.char_indices();
+    let (_, first) = chars.next()?;
+    let skip = if matches!(first, '-' | '*' | '+' | '•' | '–' | '—' | '·' | '▪' | '◦' | '・') {
+        let after = first.len_utf8();
+        (line[after..].starts_with(char::is_whitespace) || matches!(first, '•' | '・')).then_some(after)?
+    } else {
+        let open = usize::from(first == '(');
+        let digits = line[open..].bytes().take_while(u8::is_ascii_digit).count();
+        let letter = line[open..].bytes().take(1).filter(u8::is_ascii_lowercase).count();
+        let label = if digits > 0 { digits } else { letter };
+        let mark = line[open + label..].chars().next()?;
+        let fits = label > 0 && label <= 3 && (mark == ')' || (matches!(mark, '.' | '、') && digits > 0));
+        let after = open + label + mark.len_utf8();
+        (fits && (mark == '、' || line[after..].starts_with(char::is_whitespace))).then_some(after)?
+    };
+    let rest = &line[skip..];
+    let body = rest.trim_start();
+    let boxed = ["[ ] ", "[x] ", "[X] "].iter().find(|boxed| body.starts_with(**boxed)).map_or(0, |boxed| boxed.len());
+    Some(skip + rest.len() - body.len() + boxed)
+}
+
+/// Where markup begins in a block that holds an end tag: nobody speaks in elements, so that is from a page or a document. The
+/// block's length where there is none; a generic type such as `Vec<String>` is none.
+pub(super) fn markup(block: &str) -> usize {
+    let tag = |(at, _): &(usize, &str)| block[at + 1..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+    let ends = |(at, _): (usize, &str)| block[at + 2..].starts_with(|c: char| c.is_ascii_alphabetic());
+    if !block.match_indices("</").any(ends) {
+        return block.len();
+    }
+    block.match_indices('<').find(tag).map_or(block.len(), |(at, _)| at)
+}
