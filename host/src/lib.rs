@@ -3,6 +3,7 @@
 //! Each module is a room with one job and one face; it knows only the rooms below it. `ARCHITECTURE.md` draws the house.
 
 pub mod api;
+pub mod check;
 pub mod cli;
 pub mod compaction;
 pub mod config;

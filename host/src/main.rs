@@ -1,4 +1,4 @@
-//! The program: the probe's child or a worker when it is started as one, else the command line.
+//! The program: the probe's child, a worker or the child of a check when it is started as one, else the command line.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,9 +16,14 @@ fn main() -> ExitCode {
         let code = engineroom::worker::run_child(&args, &engineroom::slot::selftest);
         return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
     }
-    if first.is_some_and(|first| first == engineroom::worker::WORKER_ARGUMENT) {
+    if first.as_ref().is_some_and(|first| first == engineroom::worker::WORKER_ARGUMENT) {
         let args: Vec<OsString> = args.collect();
         let code = engineroom::worker::run_worker(&args, engineroom::slot::worker_side());
+        return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
+    }
+    if first.is_some_and(|first| first == engineroom::check::CHECK_ARGUMENT) {
+        let args: Vec<OsString> = args.collect();
+        let code = engineroom::check::run_child(&args);
         return ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX));
     }
     engineroom::plugins::bundled_are(BUNDLED.unwrap_or_default());

@@ -15,6 +15,7 @@ const PACKAGES: &[&str] = &[
     "fixture-intruder",
     "fixture-recorder",
     "fixture-powercut",
+    "fixture-wrong",
 ];
 
 /// Environment variable: what lies beside the test is taken as it is.

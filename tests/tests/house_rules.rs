@@ -89,6 +89,7 @@ fn the_rooms_know_only_what_is_below_them() {
         ("memory", &["turn", "api", "cli", "gateway", "plugins", "legacy", "model", "compaction", "transcript"]),
         ("legacy", &["turn", "api", "cli", "gateway", "plugins", "model", "compaction", "transcript"]),
         ("turn", &["api", "cli", "gateway", "plugins"]),
+        ("check", &["turn", "api", "cli", "gateway", "memory", "legacy"]),
         ("gateway", &["cli"]),
         ("api", &["cli"]),
     ];

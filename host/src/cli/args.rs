@@ -179,6 +179,8 @@ pub enum PluginsCommand {
         #[arg(value_name = "ID|FILE")]
         what: String,
     },
+    /// Check whether a library keeps the contract: it loads, answers, survives restarts, threads and failing services
+    Check(CheckArgs),
     /// Forget a crash that is held against an engine, from the next start on
     Release {
         /// Id of an engine, a memory provider or a plugin
@@ -198,6 +200,52 @@ pub enum PluginsCommand {
         #[arg(long, value_name = "ID")]
         memory: Option<String>,
     },
+}
+
+/// `plugins check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The library
+    #[arg(value_name = "FILE", required_unless_present = "list")]
+    pub file: Option<PathBuf>,
+    /// Engine or memory provider to check [default: all that the library offers]; may be repeated
+    #[arg(long = "engine", value_name = "ID")]
+    pub engines: Vec<String>,
+    /// Highest level: 1 loads and answers, 2 ordinary sessions, 3 restarts, 4 threads, 5 fuzzed sessions
+    #[arg(long, value_name = "N", default_value_t = crate::check::LEVELS, value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub level: u8,
+    /// Only this check; may be repeated
+    #[arg(long = "test", value_name = "NAME")]
+    pub tests: Vec<String>,
+    /// Seed of the sessions, as an earlier run printed it [default: a new one]
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<u64>,
+    /// Rounds of what is random: more find more, and take longer
+    #[arg(long, value_name = "N", default_value_t = crate::check::ROUNDS, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Where the engine runs
+    #[arg(long, value_name = "WHERE", default_value = "both")]
+    pub isolation: CheckIsolation,
+    /// The plugin's configuration: a value, or a TOML file with its keys; may be repeated, the later counts
+    #[arg(long = "with", value_name = "KEY=VALUE|FILE")]
+    pub with: Vec<String>,
+    /// List the checks with their levels
+    #[arg(long)]
+    pub list: bool,
+    /// Write a report for continuous integration
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+}
+
+/// Where `plugins check` runs an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CheckIsolation {
+    /// In the process of the check's child
+    InProcess,
+    /// In a worker
+    Process,
+    /// One after the other
+    Both,
 }
 
 /// `sessions`.

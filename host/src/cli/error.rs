@@ -91,6 +91,15 @@ pub enum CliError {
         #[source]
         source: std::io::Error,
     },
+    /// A file cannot be written.
+    #[error("cannot write {path}")]
+    Write {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// Nothing has the name that was asked for.
     #[error("there is no {what} \"{name}\"")]
     Unknown {
@@ -109,6 +118,11 @@ pub enum CliError {
     Reported(Report),
 }
 
+/// What was handed over is wrong: a configuration, a recording, a library to check.
+fn is_wrong_input(code: &str) -> bool {
+    code.starts_with("CE1") || ["CE380", "CE382", "CE660"].contains(&code)
+}
+
 impl CliError {
     /// An error of another room.
     pub fn of(error: &(impl Diagnostic + Sized)) -> CliError {
@@ -119,9 +133,8 @@ impl CliError {
     pub fn verdict(&self) -> Verdict {
         match self {
             CliError::Config(_) | CliError::Edit(_) | CliError::Usage(_) | CliError::Read { .. } => Verdict::Wrong,
-            CliError::Unknown { what: "plugin" | "engine, memory provider or plugin", .. } => Verdict::Wrong,
-            // What was handed over is wrong: a configuration, a recording.
-            CliError::Reported(report) if report.code.starts_with("CE1") || report.code == "CE660" => Verdict::Wrong,
+            CliError::Unknown { what: "plugin" | "engine, memory provider or plugin" | "check", .. } => Verdict::Wrong,
+            CliError::Reported(report) if is_wrong_input(report.code) => Verdict::Wrong,
             _ => Verdict::Degraded,
         }
     }
@@ -150,6 +163,7 @@ impl Diagnostic for CliError {
             CliError::Unknown { .. } => "CE806",
             CliError::Usage(_) => "CE807",
             CliError::Listen { .. } => "CE808",
+            CliError::Write { .. } => "CE818",
             CliError::Reported(report) => report.code,
         }
     }
@@ -179,6 +193,7 @@ impl Diagnostic for CliError {
             CliError::Read { .. } => {
                 Some("check the path and who may read it; `-` is standard input where a text is expected".into())
             }
+            CliError::Unknown { what: "check", .. } => Some("`engineroom plugins check --list` shows them".into()),
             CliError::Usage(_) => Some("`engineroom help` shows the commands".into()),
             _ => None,
         }

@@ -9,6 +9,7 @@
 
 mod args;
 mod chat;
+mod check;
 mod context;
 mod doctor;
 mod door;

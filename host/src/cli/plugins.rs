@@ -14,6 +14,7 @@ pub(super) async fn run(context: &Context, command: PluginsCommand) -> Result<Ve
     match command {
         PluginsCommand::List => list(context).await,
         PluginsCommand::Inspect { what } => inspect(context, &what).await,
+        PluginsCommand::Check(args) => super::check::run(context, args).await,
         PluginsCommand::Release { id } => super::release::run(context, &id).await,
         PluginsCommand::Uninstall { id } => super::uninstall::run(context, &id).await,
         PluginsCommand::Select { chain, memory } => select(context, &chain, memory.as_deref()).await,

@@ -55,6 +55,7 @@ pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, Registrar
 pub(crate) use load::{LoadRequest, QuietPort, bring_in};
 pub use manifest::{Door, Manifest, PanicMode, RESERVED_ENGINE};
 pub use pipeline::{Apart, LoadResult, check, load};
+pub(crate) use pipeline::{takes_unknown_keys, tried};
 pub(crate) use report::one_line;
 pub use report::{PluginReport, PluginState, StageFailure};
 pub use select::{EngineOutcome, OutcomeState};

@@ -76,13 +76,30 @@ pub fn load(config: &Config, wanted: &[Wanted], verdicts: &Verdicts, registrar: 
 /// Does the same up to the probe, and loads nothing: an engine that passes is told as registered. May be done beside a
 /// running gateway.
 pub fn check(config: &Config, wanted: &[Wanted]) -> LoadResult {
+    tried(config, wanted).0
+}
+
+/// The same, with how what passed is loaded: each wanted one by itself.
+pub(crate) fn tried(config: &Config, wanted: &[Wanted]) -> (LoadResult, Vec<(Wanted, LoadRequest)>) {
     let mut rehearsal = rehearse(config, wanted, &Verdicts::default());
     for ready in &rehearsal.ready {
         close(ready, &mut rehearsal.items[ready.at].report, || PluginState::Declared { reason: "only checked".into() });
     }
+    let mut passed = Vec::new();
+    for ready in &rehearsal.ready {
+        let rest = ready.rest();
+        let alone = |one: &Wanted| (one.clone(), LoadRequest { wanted: vec![one.clone()], ..rest.clone() });
+        passed.extend(rest.wanted.iter().map(alone));
+    }
     let mut result = LoadResult::default();
     rehearsal.finish(&mut result);
-    result
+    (result, passed)
+}
+
+/// Does the schema of a plugin let a key through that nobody can know?
+pub(crate) fn takes_unknown_keys(manifest: &Manifest) -> bool {
+    let unknown = serde_json::Map::from_iter([("engineroom-check-unknown-key".to_owned(), true.into())]);
+    schema::check_config(manifest, &unknown).is_ok()
 }
 
 /// All that is done before code runs in this process.

@@ -149,6 +149,11 @@ impl EngineRef {
         durable(&self.info, &self.core)
     }
 
+    /// What it lacks to serve stored turns.
+    pub fn not_durable(&self) -> Option<&'static str> {
+        not_durable(&self.info, &self.core)
+    }
+
     /// True while the engine is not quarantined.
     pub fn in_service(&self) -> bool {
         self.core.latch.get().is_none()

@@ -15,7 +15,8 @@
 //! - `memory`: the memory slot: its providers are called, guarded and latched like engines.
 //! - `handoff`, `segment`, `call/`: one call, its border and its clock. All `unsafe` of the room is in `call/` and `instance`.
 //! - `remote/`: the same call in a worker process, and what runs there.
-//! - `check`: what a result must keep to. `selftest`: the same calls in the disposable child.
+//! - `check`: what a result must keep to. `single`: one engine without a slot, for `selftest`, the same calls in the disposable
+//!   child, and for the conformance kit.
 
 mod abandoned;
 mod call;
@@ -41,6 +42,7 @@ mod remote;
 mod segment;
 mod selftest;
 mod services;
+mod single;
 #[allow(clippy::module_inception, reason = "the type of the same name is what the room is about")]
 mod slot;
 mod start;
@@ -65,6 +67,7 @@ pub use remote::{WorkerStatus, worker_side};
 pub use segment::{Background, Segment, SegmentContext};
 pub use selftest::selftest;
 pub use services::*;
+pub(crate) use single::Single;
 pub use slot::{CORE, LEGACY, MAIN_AGENT, Slot};
 pub use stats::{EstimateStatus, HookStatus};
 pub use status::*;

@@ -1,17 +1,12 @@
 //! The self-test of an engine in the disposable child: built with its configuration, checked, each hook called once on a
 //! canned conversation, disposed. The calls are the same guarded calls as in the gateway.
 
-use super::abandoned::Abandoned;
-use super::call::host_table::HostTable;
-use super::core::{Deadlines, EngineCore, Factory, Registered};
-use super::engine::EngineRef;
 use super::facts::*;
 use super::failure::{FailureKind, HookFailure};
-use super::handoff;
 use super::hook::Hook;
-use super::instance::InstanceKey;
 use super::segment::{Segment, SegmentContext};
 use super::services::*;
+use super::single::Single;
 use super::slot::MAIN_AGENT;
 use crate::plugins::{Cause, Stage, StageFailure};
 use crate::transcript::{EngineOp, Message, Role, ToolCall, ToolFunction};
@@ -19,7 +14,6 @@ use crate::worker::{SelfTest, Subject};
 use engine_abi::wire::{EntryHeadV1, entry_flags, service, session_end, subagent_end, trigger};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 /// Runs the self-test of one engine or memory provider. Errors that an engine hands on from a host service do not count: most services of the
 /// child are only stand-ins.
@@ -28,29 +22,12 @@ use std::time::Instant;
 ///
 /// The first failure, under the stage that it belongs to.
 pub fn selftest(test: &SelfTest<'_>) -> Result<(), StageFailure> {
-    let (id, owner, factory, config_json, steps): (_, _, _, _, &[(Hook, Step)]) = match test.subject {
-        Subject::Engine(one) => {
-            (&one.engine_id, &one.plugin_id, Factory::Engine(one.factory), &one.config_json, &STEPS)
-        }
-        Subject::Memory(one) => {
-            (&one.provider_id, &one.plugin_id, Factory::Memory(one.factory), &one.config_json, &MEMORY_STEPS)
-        }
+    let steps: &[(Hook, Step)] = match test.subject {
+        Subject::Engine(_) => &STEPS,
+        Subject::Memory(_) => &MEMORY_STEPS,
     };
-    let registered = Registered {
-        id: id.clone(),
-        owner: owner.clone(),
-        factory,
-        config_json: config_json.to_string(),
-        grants: Vec::new(),
-        host: HostTable::leak(owner, &[], false),
-        core: false,
-        instances: 1,
-        abandoned: Arc::new(Abandoned::new(usize::MAX)),
-    };
-    let deadlines = Deadlines::new(test.deadlines, Hook::Compact.default_deadline());
-    let core = EngineCore::new(registered, &deadlines, test.state_dir, None, Box::new(|_| "none".into()));
-    let key = InstanceKey { agent: MAIN_AGENT.into(), workspace: None };
-    let engine = EngineRef::new(Arc::clone(&core), key, Arc::default());
+    let bench = Single::here(test.subject, test.deadlines, test.state_dir, false);
+    let engine = bench.engine();
     let canned = Arc::new(Canned::default());
     let context = |facts: SessionFacts| SegmentContext::new(facts, Arc::clone(&canned) as Arc<dyn HostServices>);
 
@@ -68,13 +45,7 @@ pub fn selftest(test: &SelfTest<'_>) -> Result<(), StageFailure> {
         }
     }
     (test.progress)(Stage::Contract, Hook::Dispose.name());
-    let until = Instant::now() + deadlines.of(Hook::Dispose);
-    for instance in core.instances.all() {
-        if let Some(disposal) = handoff::dispose(&core, instance, until) {
-            disposal.finish().map_err(|failure| staged(&failure))?;
-        }
-    }
-    Ok(())
+    bench.dispose().map_err(|failure| staged(&failure))
 }
 
 type Step = fn(&mut Segment, &Conversation) -> Result<(), HookFailure>;

@@ -23,7 +23,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// How long the start of a process may take, beside the steps of loading.
-const WORKER_START: Duration = Duration::from_secs(10);
+pub(super) const WORKER_START: Duration = Duration::from_secs(10);
 /// How long a worker that was asked to end may take at least.
 const WORKER_STOP: Duration = Duration::from_millis(500);
 

@@ -1,17 +1,15 @@
 //! The child's side: takes one library through all that the gateway would do with it, telling each step before it is taken.
 
+use super::errand::{self, Mouth};
 use super::protocol::{Line, ProbeRequest};
-use super::sandbox::{self, Policy, SandboxError};
 use crate::plugins::{
     Cause, MemoryRegistration, QuietPort, RegistrarPort, Registration, Stage, StageFailure, Wanted, bring_in,
 };
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What is tried out.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +48,7 @@ pub struct SelfTest<'a> {
 /// To be called before anything else is started: no runtime, no logging, no threads.
 pub fn run_child(args: &[OsString], selftest: &dyn Fn(&SelfTest<'_>) -> Result<(), StageFailure>) -> i32 {
     match args {
-        [request] => match prepare(Path::new(request)) {
+        [request] => match errand::begin(Path::new(request)) {
             Ok((request, out)) => {
                 try_out(&request, &out, selftest);
                 0
@@ -64,30 +62,6 @@ pub fn run_child(args: &[OsString], selftest: &dyn Fn(&SelfTest<'_>) -> Result<(
 pub(super) fn complain(who: &str, why: &str) -> i32 {
     let _ = writeln!(std::io::stderr(), "{who}: {why}");
     2
-}
-
-/// Where the child's lines go.
-struct Out(Mutex<File>);
-
-impl Out {
-    fn say(&self, line: &Line) {
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A parent that does not listen any more is gone, and the child soon with it.
-        let _ = file.write_all(&line.encode()).and_then(|()| file.flush());
-    }
-}
-
-fn prepare(path: &Path) -> Result<(ProbeRequest, Out), String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let request: ProbeRequest = serde_json::from_slice(&bytes).map_err(|error| format!("the request: {error}"))?;
-    if request.version != env!("CARGO_PKG_VERSION") {
-        return Err(format!("the gateway has version {}, this is {}", request.version, env!("CARGO_PKG_VERSION")));
-    }
-    die_with_parent(request.parent)?;
-    // The lines get a descriptor of their own; what the library prints goes where its complaints go.
-    let out = rustix::io::fcntl_dupfd_cloexec(std::io::stdout(), 3).map_err(|error| format!("stdout: {error}"))?;
-    rustix::stdio::dup2_stdout(std::io::stderr()).map_err(|error| format!("stderr: {error}"))?;
-    Ok((request, Out(Mutex::new(File::from(out)))))
 }
 
 #[cfg(target_os = "linux")]
@@ -106,16 +80,13 @@ pub(super) fn die_with_parent(_: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// No line of the library has run by then.
-fn lock_in(request: &ProbeRequest, out: &Out) -> Result<(), StageFailure> {
-    let keep = vec![out.0.lock().unwrap_or_else(PoisonError::into_inner).as_raw_fd()];
-    let policy = Policy::of(&request.load, &request.state_dir, keep);
-    let report = sandbox::enter(&policy).map_err(SandboxError::into_failure)?;
+fn lock_in(request: &ProbeRequest, out: &Mouth) -> Result<(), StageFailure> {
+    let report = out.confine(&request.load, &request.state_dir, &[])?;
     out.say(&Line::Sandbox { report });
     Ok(())
 }
 
-fn try_out(request: &ProbeRequest, out: &Out, selftest: &dyn Fn(&SelfTest<'_>) -> Result<(), StageFailure>) {
+fn try_out(request: &ProbeRequest, out: &Mouth, selftest: &dyn Fn(&SelfTest<'_>) -> Result<(), StageFailure>) {
     if let Err(failure) = lock_in(request, out) {
         for wanted in &request.load.wanted {
             out.say(&Line::Failed { wanted: wanted.clone(), failure: failure.clone().into() });

@@ -1,13 +1,14 @@
 //! Doors for `fuzz/`: what a child or a worker says. Not for anything else.
 
 use super::control::{ToGateway, ToWorker, encode};
+use super::errand;
 use super::protocol::Line;
 
 /// Reads what a probe's child wrote, as the parent does: each line that is for the parent, written anew. `None` stands for a
 /// line that cannot be understood.
 pub fn probe_lines(bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
-    let lines = bytes.split(|byte| *byte == b'\n').filter_map(Line::decode);
-    lines.map(|line| line.ok().map(|line| line.encode())).collect()
+    let lines = bytes.split(|byte| *byte == b'\n').filter_map(errand::decode::<Line>);
+    lines.map(|line| line.ok().map(|line| errand::encode(&line))).collect()
 }
 
 /// Reads a payload of the control socket as the gateway and as the worker does; written anew where it was understood.

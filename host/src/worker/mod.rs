@@ -25,6 +25,7 @@ mod control;
 mod cpu;
 mod death;
 mod ending;
+pub(crate) mod errand;
 mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -45,10 +46,11 @@ mod worker_tests;
 
 pub use child::{SelfTest, Subject, run_child};
 pub(crate) use death::MEMORY_LIMIT;
+pub(crate) use ending::signal_name;
 pub use frame::{CONTROL_MAX, FRAME_MAX, FrameError, decode};
 pub(crate) use lane::LaneGuard;
 pub use parent::{ProbeCommand, use_command, use_worker_command};
-pub(crate) use parent::{ProbeOutcome, probe};
+pub(crate) use parent::{ProbeOutcome, probe, send};
 pub(crate) use protocol::ProbeRequest;
 pub use sandbox::{Lack, SandboxReport, support as sandbox_support};
 pub use serve::{ChildLane, EVERY_CALL, Opening, Serve, Teller, run_worker};

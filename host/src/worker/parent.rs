@@ -1,27 +1,18 @@
 //! The parent's side: starts the child, listens, and ends it, whatever happens.
 
-use super::ending::{self, Tail, place, signal_name};
+use super::ending::{place, signal_name};
+use super::errand::{self, Ended, Errand};
 use super::protocol::{Line, ProbeRequest};
 use super::sandbox::SandboxReport;
-use super::spawner;
 use crate::plugins::{Cause, Stage, StageFailure, Wanted};
-use rustix::process::Signal;
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most bytes of lines that one child may say.
-const MAX_TALK: u64 = 4 * 1024 * 1024;
-/// How often the parent looks whether the child still lives while it says nothing.
-const LOOK: Duration = Duration::from_millis(10);
-/// How long the parent waits for the last of a dead child's output.
-const LAST_WORDS: Duration = Duration::from_secs(2);
 /// The child's own variables that it needs: where the system's loader looks for libraries.
 const KEPT: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
 
@@ -68,9 +59,14 @@ impl ProbeCommand {
         if let Some(command) = &*WORKER_COMMAND.lock().unwrap_or_else(PoisonError::into_inner) {
             return Ok(command.clone());
         }
+        ProbeCommand::for_role(super::WORKER_ARGUMENT)
+    }
+
+    /// How a child with another first argument is started: by the same program as a probe's child.
+    fn for_role(argument: &str) -> std::io::Result<ProbeCommand> {
         let mut command = ProbeCommand::current()?;
         for arg in command.args.iter_mut().filter(|arg| *arg == super::PROBE_ARGUMENT) {
-            *arg = super::WORKER_ARGUMENT.into();
+            *arg = argument.into();
         }
         Ok(command)
     }
@@ -129,127 +125,96 @@ pub(crate) fn probe(
     request.state_dir = folder.path().join("state");
     let path = folder.path().join("request.json");
     std::fs::DirBuilder::new().mode(0o700).create(&request.state_dir).map_err(failed)?;
-    let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
-    serde_json::to_writer(file, &request).map_err(|error| failed(error.into()))?;
-
-    let child = start(&path, &request.state_dir).map_err(failed)?;
-    Probe::new(child, &plugin, deadline).run()
+    errand::leave(&request, &path).map_err(failed)?;
+    let errand = send(super::PROBE_ARGUMENT, &path, &request.state_dir).map_err(failed)?;
+    Probe::new(errand, &plugin, deadline).run()
 }
 
-/// `folder`: the only one that the child can write to.
-fn start(request: &Path, folder: &Path) -> std::io::Result<Child> {
-    let mut command = ProbeCommand::current()?.in_folder(folder);
+/// Sends a child off that begins with `argument` and the path of its request; it starts in `folder`.
+pub(crate) fn send(argument: &str, request: &Path, folder: &Path) -> std::io::Result<Errand> {
+    let mut command = ProbeCommand::for_role(argument)?.in_folder(folder);
     command.arg(request).stdin(Stdio::null()).stdout(Stdio::piped());
-    spawner::spawn(command)
-}
-
-/// What the threads that listen to the child tell.
-enum Heard {
-    Line(Result<Line, serde_json::Error>),
-    Complaint(Vec<u8>),
-    /// One of the two streams ended.
-    End,
+    Errand::start(command)
 }
 
 struct Probe<'a> {
-    child: Child,
+    errand: Errand,
     plugin: &'a str,
     limit: Duration,
-    heard: Receiver<Heard>,
-    open: u32,
+    talk: Talk,
+}
+
+/// What the child has told so far.
+#[derive(Default)]
+struct Talk {
     /// Where the child was last.
     place: Option<(Stage, String)>,
-    tail: Tail,
     outcome: ProbeOutcome,
-    done: bool,
     confused: Option<String>,
 }
 
-/// How the child ended, if not by saying that it is done.
-enum Ending {
-    Done,
-    Late,
-    Signal(i32),
-    Exit(i32),
-    Unknown(std::io::Error),
-}
-
 impl<'a> Probe<'a> {
-    fn new(mut child: Child, plugin: &'a str, limit: Duration) -> Probe<'a> {
-        let (sender, heard) = mpsc::channel();
-        let mut open = 0;
-        if let Some(stdout) = child.stdout.take() {
-            let sender = sender.clone();
-            open += u32::from(listen("probe-lines", move || lines(stdout, &sender)));
-        }
-        if let Some(stderr) = child.stderr.take() {
-            open += u32::from(listen("probe-stderr", move || complaints(stderr, &sender)));
-        }
-        Probe {
-            child,
-            plugin,
-            limit,
-            heard,
-            open,
-            place: None,
-            tail: Tail::default(),
-            outcome: ProbeOutcome::default(),
-            done: false,
-            confused: None,
-        }
+    fn new(errand: Errand, plugin: &'a str, limit: Duration) -> Probe<'a> {
+        Probe { errand, plugin, limit, talk: Talk::default() }
     }
 
     fn run(mut self) -> Result<ProbeOutcome, StageFailure> {
         let end = Instant::now() + self.limit;
-        let ending = self.wait(end);
-        self.conclude(ending)
+        let talk = &mut self.talk;
+        let ended = self.errand.run(end, &mut |line| talk.hear(line));
+        self.judge(ended)
     }
 
-    fn conclude(mut self, ending: Ending) -> Result<ProbeOutcome, StageFailure> {
-        self.end();
-        // The pipes are closed now, unless a grandchild left the group and took them with it.
-        let last = Instant::now() + LAST_WORDS;
-        while self.open > 0 && !matches!(self.hear(last), Err(RecvTimeoutError::Timeout)) {}
-        // A child that is done ends at once, and its end may be seen before its last line is heard.
-        let ending = if self.done { Ending::Done } else { ending };
-        self.judge(ending)
-    }
-
-    /// Listens until the child is done, dead, or late.
-    fn wait(&mut self, end: Instant) -> Ending {
-        loop {
-            if self.done {
-                return Ending::Done;
-            }
-            let now = Instant::now();
-            let heard = self.hear(end.min(now + LOOK));
-            if heard.is_ok() {
-                continue;
-            }
-            match self.exited() {
-                Ok(None) if now >= end => return Ending::Late,
-                // Nothing to hear any more: only time will tell.
-                Ok(None) if matches!(heard, Err(RecvTimeoutError::Disconnected)) => {
-                    std::thread::sleep(LOOK.min(end - now));
+    fn judge(self, ended: Ended) -> Result<ProbeOutcome, StageFailure> {
+        let plugin = self.plugin;
+        let place = self.talk.place.as_ref().map_or("before it did anything", |(_, place)| place.as_str());
+        let failure = match ended {
+            Ended::Done => match self.talk.confused {
+                None => return Ok(self.talk.outcome),
+                Some(why) => {
+                    let message = format!("the probe of plugin {plugin} said something strange");
+                    return Err(StageFailure::new(Cause::ProbeTalk, message).because(why));
                 }
-                Ok(None) => {}
-                Ok(Some(status)) => return status,
-                Err(error) => return Ending::Unknown(error),
+            },
+            Ended::Late => {
+                let limit = self.limit.as_millis();
+                let message =
+                    format!("the probe of plugin {plugin} did not end within {limit} ms; it was stopped {place}");
+                StageFailure::new(Cause::ProbeDeadline, message)
             }
-        }
+            Ended::Signal(signal) => {
+                let message = format!("plugin {plugin} killed its probe with {} {place}", signal_name(signal));
+                StageFailure::new(Cause::ProbeSignal, message)
+            }
+            Ended::Exit(code) => {
+                let message = format!("plugin {plugin} ended its probe with exit code {code} {place}");
+                StageFailure::new(Cause::ProbeExit, message)
+            }
+            Ended::Unknown(error) => {
+                let message = format!("the probe of plugin {plugin} was lost {place}");
+                StageFailure::new(Cause::ProbeStart, message).because(error)
+            }
+        };
+        // What it found before it died still explains more than its death.
+        let found = self.talk.outcome.failed.iter().map(|(wanted, failure)| format!("{}: {failure}", wanted.id));
+        let failure = found.fold(failure, StageFailure::because);
+        let wrote = self.errand.complaints().into_iter().map(|line| format!("the probe wrote: {line}"));
+        Err(wrote.fold(failure, StageFailure::because))
     }
+}
 
-    /// Takes in one thing that was heard before `until`.
-    fn hear(&mut self, until: Instant) -> Result<(), RecvTimeoutError> {
-        match self.heard.recv_timeout(until.saturating_duration_since(Instant::now()))? {
-            Heard::Line(Ok(line)) => self.take(line),
-            Heard::Line(Err(error)) => {
+impl Talk {
+    /// Takes in a line; true for the last.
+    fn hear(&mut self, line: &[u8]) -> bool {
+        match errand::decode(line) {
+            Some(Ok(Line::Done)) => return true,
+            Some(Ok(line)) => self.take(line),
+            Some(Err(error)) => {
                 self.confused.get_or_insert(error.to_string());
             }
-            Heard::Complaint(bytes) => self.tail.push(&bytes),
-            Heard::End => self.open = self.open.saturating_sub(1),
+            None => {}
         }
-        Ok(())
+        false
     }
 
     fn take(&mut self, line: Line) {
@@ -264,111 +229,35 @@ impl<'a> Probe<'a> {
             },
             Line::Sandbox { report } => self.outcome.sandbox = Some(report),
             Line::Note { text } => self.outcome.notes.push(text),
-            Line::Done => self.done = true,
+            Line::Done => {}
         }
     }
-
-    fn exited(&self) -> std::io::Result<Option<Ending>> {
-        Ok(ending::ended(&self.child)?.map(|ended| match ended {
-            ending::Ending::Signal(signal) => Ending::Signal(signal),
-            ending::Ending::Exit(code) => Ending::Exit(code),
-            ending::Ending::Lost => Ending::Unknown(std::io::ErrorKind::NotFound.into()),
-        }))
-    }
-
-    /// Kills the whole group, then takes the child from the system's table.
-    fn end(&mut self) {
-        ending::signal_group(&self.child, Signal::KILL);
-        let _ = self.child.wait();
-    }
-
-    fn judge(self, ending: Ending) -> Result<ProbeOutcome, StageFailure> {
-        let plugin = self.plugin;
-        let place = self.place.as_ref().map_or("before it did anything", |(_, place)| place.as_str());
-        let failure = match ending {
-            Ending::Done => match self.confused {
-                None => return Ok(self.outcome),
-                Some(why) => {
-                    let message = format!("the probe of plugin {plugin} said something strange");
-                    return Err(StageFailure::new(Cause::ProbeTalk, message).because(why));
-                }
-            },
-            Ending::Late => {
-                let limit = self.limit.as_millis();
-                let message =
-                    format!("the probe of plugin {plugin} did not end within {limit} ms; it was stopped {place}");
-                StageFailure::new(Cause::ProbeDeadline, message)
-            }
-            Ending::Signal(signal) => {
-                let message = format!("plugin {plugin} killed its probe with {} {place}", signal_name(signal));
-                StageFailure::new(Cause::ProbeSignal, message)
-            }
-            Ending::Exit(code) => {
-                let message = format!("plugin {plugin} ended its probe with exit code {code} {place}");
-                StageFailure::new(Cause::ProbeExit, message)
-            }
-            Ending::Unknown(error) => {
-                let message = format!("the probe of plugin {plugin} was lost {place}");
-                StageFailure::new(Cause::ProbeStart, message).because(error)
-            }
-        };
-        // What it found before it died still explains more than its death.
-        let found = self.outcome.failed.iter().map(|(wanted, failure)| format!("{}: {failure}", wanted.id));
-        let failure = found.fold(failure, StageFailure::because);
-        let wrote = self.tail.lines().into_iter().map(|line| format!("the probe wrote: {line}"));
-        Err(wrote.fold(failure, StageFailure::because))
-    }
-}
-
-fn listen(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
-    std::thread::Builder::new().name(name.into()).stack_size(128 * 1024).spawn(work).is_ok()
-}
-
-fn lines(stdout: impl Read, sender: &Sender<Heard>) {
-    let mut reader = BufReader::new(stdout.take(MAX_TALK));
-    let mut line = Vec::new();
-    while reader.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
-        if let Some(line) = Line::decode(text)
-            && sender.send(Heard::Line(line)).is_err()
-        {
-            return;
-        }
-        line.clear();
-    }
-    let _ = sender.send(Heard::End);
-}
-
-fn complaints(mut stderr: impl Read, sender: &Sender<Heard>) {
-    let mut buffer = [0; 4096];
-    while let Ok(read @ 1..) = stderr.read(&mut buffer) {
-        if sender.send(Heard::Complaint(buffer[..read].to_vec())).is_err() {
-            return;
-        }
-    }
-    let _ = sender.send(Heard::End);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::{ending, spawner};
     use rustix::process::{WaitId, WaitIdOptions};
 
-    fn conclude(script: &str, ending: Ending) -> Result<ProbeOutcome, StageFailure> {
+    fn conclude(script: &str, ended: Ended) -> Result<ProbeOutcome, StageFailure> {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = spawner::spawn(command).unwrap();
         // The child is over before its parent begins to listen.
         let pid = ending::pid(&child).unwrap();
         rustix::process::waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).unwrap();
-        Probe::new(child, "w", Duration::from_secs(60)).conclude(ending)
+        let mut probe = Probe::new(Errand::of(child), "w", Duration::from_secs(60));
+        let talk = &mut probe.talk;
+        let ended = probe.errand.conclude(ended, &mut |line| talk.hear(line));
+        probe.judge(ended)
     }
 
     #[test]
     fn a_child_whose_end_is_seen_before_its_last_line_has_passed() {
         let done = "printf '\\n@engineroom-probe {\"line\":\"done\"}\\n'";
-        assert!(conclude(done, Ending::Exit(0)).is_ok());
-        assert!(conclude(done, Ending::Late).is_ok());
+        assert!(conclude(done, Ended::Exit(0)).is_ok());
+        assert!(conclude(done, Ended::Late).is_ok());
     }
 
     #[test]
@@ -385,7 +274,7 @@ mod tests {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        let probe = Probe::new(spawner::spawn(command).unwrap(), "w", Duration::from_secs(60));
+        let probe = Probe::new(Errand::of(spawner::spawn(command).unwrap()), "w", Duration::from_secs(60));
         assert!(probe.run().is_ok());
         let second: i32 = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
         // It is in the table until its new parent looks after it.
@@ -399,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_child_that_ends_without_a_last_line_has_not() {
-        let failure = conclude("echo alas >&2", Ending::Exit(0)).unwrap_err();
+        let failure = conclude("echo alas >&2", Ended::Exit(0)).unwrap_err();
         assert_eq!(failure.code, Cause::ProbeExit.code());
         assert_eq!(failure.causes, ["the probe wrote: alas"]);
     }

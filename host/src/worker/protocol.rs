@@ -1,13 +1,11 @@
 //! What the probe's parent and child say to each other: one request in a file, then lines on the child's standard output.
 
+use super::errand::Request;
 use super::sandbox::SandboxReport;
 use crate::plugins::{Cause, LoadRequest, Stage, StageFailure, Wanted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-/// Begins each line of the child. What has no mark is not for the parent: a library may print as well.
-const MARK: &str = "@engineroom-probe ";
 
 /// What the child gets, in a file that only the gateway's user can read (a configuration may hold secrets).
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,30 +73,27 @@ impl Line {
     pub(super) fn at(stage: Stage, engine: Option<&str>, hook: Option<&str>) -> Line {
         Line::At { stage: stage.as_str().to_owned(), engine: engine.map(str::to_owned), hook: hook.map(str::to_owned) }
     }
+}
 
-    /// The bytes to write. They begin with a line feed, since a library may have left a line open.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = format!("\n{MARK}").into_bytes();
-        // Writing own types into memory does not fail; if it did, an empty line would be passed over.
-        let _ = serde_json::to_writer(&mut bytes, self);
-        bytes.push(b'\n');
-        bytes
+impl Request for ProbeRequest {
+    fn version(&self) -> &str {
+        &self.version
     }
 
-    /// Reads one line; `None` when it has no mark, `Some(Err)` when it cannot be understood.
-    pub(super) fn decode(line: &[u8]) -> Option<Result<Line, serde_json::Error>> {
-        line.strip_prefix(MARK.as_bytes()).map(serde_json::from_slice)
+    fn parent(&self) -> u32 {
+        self.parent
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::errand::{decode, encode};
     use super::super::sandbox::Lack;
     use super::*;
 
     fn read_back(line: &Line) -> Line {
-        let bytes = line.encode();
-        let lines: Vec<_> = bytes.split(|byte| *byte == b'\n').filter_map(Line::decode).collect();
+        let bytes = encode(line);
+        let lines: Vec<_> = bytes.split(|byte| *byte == b'\n').filter_map(decode::<Line>).collect();
         assert_eq!(lines.len(), 1);
         lines.into_iter().next().unwrap().unwrap()
     }
@@ -122,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_a_library_prints_is_passed_over_and_garbage_behind_a_mark_is_not() {
-        assert!(Line::decode(b"hello").is_none());
-        assert!(Line::decode(b"@engineroom-probe {").unwrap().is_err());
+        assert!(decode::<Line>(b"hello").is_none());
+        assert!(decode::<Line>(b"@engineroom-probe {").unwrap().is_err());
     }
 }
