@@ -8,6 +8,7 @@
 mod conditions;
 mod dense;
 mod grounds;
+mod letter;
 mod names;
 mod orders;
 mod paste;
@@ -51,7 +52,7 @@ pub(super) enum Verdict {
 
 /// Reads a message of the person and gives what it says about pins, in order.
 pub(super) fn remarks(text: &str, mut each: impl FnMut(Remark)) {
-    if paste::is_about_what_went_before(text) {
+    if paste::is_about_what_went_before(text) || letter::is_letter(text) {
         return;
     }
     sentences::each(text, |sentence| {

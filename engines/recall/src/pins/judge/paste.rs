@@ -56,8 +56,14 @@ pub(super) fn told_by_oneself(text: &str) -> Option<&str> {
     let head = Head::of(&text[..at]);
     let own = (0..head.end())
         .any(|at| one_of(head.reading.word(at), "i me we us ich mir wir uns yo mi nosotros je moi nous"));
-    ((own || head.is_own()) && behind.starts_with(char::is_whitespace)).then_some(behind)
+    let setting = head.end() == 1 && one_of(head.reading.word(0), SETTINGS);
+    ((own || setting || head.is_own()) && behind.starts_with(char::is_whitespace)).then_some(behind)
 }
+
+/// What a rule may be about, by itself before a colon.
+const SETTINGS: &str = "style tone format formatting language length spelling units answers replies comments commits stil ton sprache lange \
+                        einheiten antworten kommentare estilo tono idioma formato unidades respuestas comentarios langue style unites reponses \
+                        commentaires";
 
 /// Whether a mark parts a sentence in two; true for a colon, which also does it behind what is only a name for a text.
 fn separates(mark: char, before: &str, behind: &str) -> Option<bool> {
@@ -110,10 +116,10 @@ const BELOW: &str = "below following unten untenstehenden folgenden folgende fol
 const SAYS: &str = "says said writes wrote asks asked replies replied adds added tells told warns warned quotes schreibt schrieb sagt sagte meint \
                     fragt fragte antwortet escribe escribio dice dijo pregunta responde ecrit dit demande repond";
 /// What may stand behind a bare "this".
-const GOES_ON: &str = "into in to for as mean means meaning correct right ins auf fur zu als al en a para por como au pour comme \
+const GOES_ON: &str = "legal true fair accurate valid into in to for as mean means meaning correct right ins auf fur zu als al en a para por como au pour comme \
                        mean say quiere richtig korrekt correcto juste zusammen um bedeuten heissen";
 /// What a question about a text asks for.
-const MEANS: &str = "mean means say correct right grammatical bedeutet bedeuten heisst heissen richtig korrekt sagt sage significa significan \
+const MEANS: &str = "answer reply antworten antworte respondo contesto repondre reponds legal true fair accurate valid mean means say correct right grammatical bedeutet bedeuten heisst heissen richtig korrekt sagt sage significa significan \
                      decir dice correcto correcta signifie dire juste";
 /// What may stand before a verb that opens a clause.
 const BEFORE: &str = "to now just then quickly and also briefly mal jetzt und schnell zu einfach ahora y solo ademas et maintenant \

@@ -351,7 +351,10 @@ pub(super) const TEXTS: Table = &[
         "this|these|the following|following|below|this one|my text|my mail|my email|my draft|my letter|my essay|my message|\
          my sentence|my paragraph|my german|my english|my french|my spanish|my translation|what he|what she|what they|what my",
     ),
-    (Hint::Above, "above|the text before|the previous text|previous paragraph|text before this"),
+    (
+        Hint::Above,
+        "above|the text before|the previous text|previous paragraph|text before this|what should i answer|what should i reply|what should i say|how should i reply|how should i answer|how do i reply",
+    ),
     (
         Hint::Like,
         "like this|like so|as follows|in this way|this way|in this style|in this format|in this order|in this manner|like that",
@@ -361,7 +364,7 @@ pub(super) const TEXTS: Table = &[
         "text|original|original text|source text|quote|excerpt|passage|sentence|paragraph|phrase|mail|email|e mail|message|letter|\
          article|transcript|lyrics|song|poem|tweet|caption|headline|slogan|motto|proverb|saying|joke|abstract|snippet|feedback|\
          testimonial|review|comment|error message|story|prompt|system prompt|memo|readme|manual|for example|example|e g|eg|title|\
-         book|film|movie|user|assistant|customer|client|quotation|verse|chorus|refrain|the ad|advert|sign|the sign|subject|\
+         book|film|movie|user|assistant|system|human|customer|client|quotation|verse|chorus|refrain|the ad|advert|sign|the sign|subject|\
          summary|translation|tldr|tl dr|page|web page|website|document|the docs|chat|conversation|thread|tl ; dr",
     ),
     (
@@ -370,6 +373,6 @@ pub(super) const TEXTS: Table = &[
          how would|how should|how can|how is|how about|is this|is it|is that|is the|are these|are those|are they|does this|does it|\
          does that|do these|do those|do you agree|do you think|did he|did she|did they|who said|who says|who wrote|who sang|\
          where is|where does|why does|why do|why is|which of|which one|any idea what|any thoughts|thoughts on|thoughts|\
-         whose|have you|should this|could this|can this|would this|would you say|would you call|can someone|can anyone|what sounds|which sounds|which is",
+         whose|have you|should this|could this|can this|would this|would you say|would you call|can someone|can anyone|what sounds|which sounds|which is|what should|how do i",
     ),
 ];

@@ -252,7 +252,7 @@ pub(super) const TEXTS: Table = &[
         "ceci|cela|ca|ce|cet|cette|ces|le suivant|la suivante|suivant|suivante|suivants|mon texte|mon mail|ma lettre|ma phrase|\
          mon brouillon|mon message|ci dessous|le texte|la phrase|le paragraphe|le message",
     ),
-    (Hint::Above, "ci dessus|au dessus|precedent|plus haut"),
+    (Hint::Above, "ci dessus|au dessus|precedent|plus haut|que dois je repondre|que repondre|je reponds quoi"),
     (
         Hint::Like,
         "comme ca|comme ceci|comme suit|ainsi|de cette facon|de cette maniere|de la facon suivante|sous cette forme",
@@ -268,6 +268,6 @@ pub(super) const TEXTS: Table = &[
         "que veut dire|que veulent dire|que signifie|qu est ce que|qu est ce qui|que penses tu|qu en penses|que pensez|c est quoi|\
          comment dit on|comment dire|comment traduire|comment traduirais|comment dirais|qui a dit|qui a ecrit|de qui est|d ou vient|\
          est ce correct|est ce que c est|est ce bien|est ce juste|est ce que cette|est ce que ce|ca veut dire quoi|quelle langue|\
-         dans quelle langue|es tu d accord|pourquoi est il|ca sonne|qu est ce qui sonne|lequel sonne|laquelle sonne",
+         dans quelle langue|es tu d accord|pourquoi est il|ca sonne|qu est ce qui sonne|lequel sonne|laquelle sonne|que dois je|que repondre|je reponds",
     ),
 ];

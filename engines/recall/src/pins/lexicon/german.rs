@@ -289,7 +289,10 @@ pub(super) const TEXTS: Table = &[
         "das|dies|diesen|dieses|diese|diesem|folgendes|folgenden|folgende|folgender|folgendem|mein text|meinen text|meine mail|\
          meinen brief|meinen satz|meinen entwurf|untenstehenden|unten",
     ),
-    (Hint::Above, "oben|obigen|obige|obiges|obenstehenden|vorstehenden|obigem"),
+    (
+        Hint::Above,
+        "oben|obigen|obige|obiges|obenstehenden|vorstehenden|obigem|was soll ich antworten|wie soll ich antworten|was antworte ich",
+    ),
     (Hint::Like, "so|wie folgt|folgendermassen|auf diese weise|in dieser form|in diesem stil|nach diesem muster"),
     (
         Hint::Label,
@@ -302,6 +305,6 @@ pub(super) const TEXTS: Table = &[
         "was bedeutet|was bedeuten|was heisst|was heissen|was meint|was ist|was sind|was haltst|was denkst|was soll|wie sagt man|\
          wie sage ich|wie wurdest|wie klingt|wie findest|wie ubersetzt|wie lautet|wer sagte|wer hat|von wem|woher|ist das|ist dies|\
          ist der|sind das|stimmt das|stimmt es|stimmst du|welche sprache|welcher|welches|warum steht|meinst du|glaubst du|\
-         klingt das|passt das|findest du|was klingt|was ist besser",
+         klingt das|passt das|findest du|was klingt|was ist besser|was antworte|wie soll",
     ),
 ];

@@ -254,7 +254,7 @@ pub(super) const TEXTS: Table = &[
         "esto|este|esta|estos|estas|lo siguiente|siguiente|siguientes|mi texto|mi correo|mi carta|mi frase|mi borrador|mi mensaje|\
          a continuacion|el texto|la frase|el parrafo|el correo|el mensaje",
     ),
-    (Hint::Above, "de arriba|anterior|texto anterior|lo anterior|arriba"),
+    (Hint::Above, "de arriba|anterior|texto anterior|lo anterior|arriba|que respondo|que le respondo|que contesto"),
     (
         Hint::Like,
         "asi|como sigue|de esta forma|de esta manera|de este modo|con este formato|en este estilo|de la siguiente forma|de la siguiente manera",
@@ -269,6 +269,6 @@ pub(super) const TEXTS: Table = &[
         Hint::About,
         "que significa|que significan|que quiere decir|que es|que son|que opinas|que piensas|que te parece|que quiso|como se dice|\
          como digo|como traducirias|como se traduce|como dirias|como suena|quien dijo|quien escribio|de quien es|de donde es|\
-         esta bien|esta bien dicho|es correcto|es correcta|es esto|suena bien|estas de acuerdo|en que idioma|por que dice|crees que|que suena|que es mejor|cual suena",
+         esta bien|esta bien dicho|es correcto|es correcta|es esto|suena bien|estas de acuerdo|en que idioma|por que dice|crees que|que suena|que es mejor|cual suena|que respondo|que le|que contesto",
     ),
 ];

@@ -93,3 +93,27 @@ pub(super) fn markup(block: &str) -> usize {
     }
     block.match_indices('<').find(tag).map_or(block.len(), |(at, _)| at)
 }
+
+/// A line of code or of a log: a comment, a line of a difference that holds one, or what begins with a day and a time.
+pub(super) fn is_machines(line: &str) -> bool {
+    let code = line.trim_start_matches(['+', '-', ' ']);
+    let comment = ["//", "/*", "*/", "<!--", "-->", "--[[", "#!"].iter().any(|mark| code.starts_with(mark));
+    let stamp = line.trim_start_matches(['[', '(']).as_bytes();
+    let digits = |from: usize, to: usize| stamp.get(from..to).is_some_and(|part| part.iter().all(u8::is_ascii_digit));
+    let day =
+        digits(0, 4) && stamp.get(4) == Some(&b'-') && digits(5, 7) && stamp.get(7) == Some(&b'-') && digits(8, 10);
+    let time = matches!(stamp.get(10), Some(b'T' | b' ')) && digits(11, 13) && stamp.get(13) == Some(&b':');
+    comment || (day && time)
+}
+
+/// A line above a mail that is passed on: "----- Original message -----", or two of its head.
+pub(super) fn passes_on(line: &str, rest: &str) -> bool {
+    const HEADS: &str = "from to cc subject date sent von an betreff datum gesendet de para asunto fecha enviado objet à 发件人 收件人 主题 日期 差出人 \
+                         宛先 件名 日時";
+    let head = |line: &str| {
+        let name = line.split_once([':', '：']).map(|(name, _)| name.trim().to_lowercase());
+        name.is_some_and(|name| HEADS.split_whitespace().any(|head| head == name))
+    };
+    let ruled = line.starts_with("-----") && line.ends_with("-----") && line.contains(char::is_alphabetic);
+    ruled || (head(line) && rest.lines().next().is_some_and(head))
+}

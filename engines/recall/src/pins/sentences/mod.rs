@@ -7,7 +7,7 @@ mod lines;
 mod marks;
 
 use ends::{boundaries, is_final, is_postscript};
-use lines::{Shut, has_marks, marker, markup};
+use lines::{Shut, has_marks, is_machines, marker, markup, passes_on};
 pub(super) use marks::closing;
 use marks::mask;
 
@@ -71,15 +71,20 @@ pub(super) fn each(text: &str, mut visit: impl FnMut(&Sentence) -> Next) {
         let prose = shut.passes(body);
         let indent = line.len() - line.trim_start().len();
         let own = start + indent;
-        let item = marker(body);
+        let machines = is_machines(body);
+        let item = marker(body).filter(|_| !machines);
         let in_item = reader.block.as_ref().is_some_and(|block| block.item);
         let code = (indent >= 4 || line.starts_with('\t')) && !in_item;
-        let plain = prose && !body.is_empty() && !body.starts_with(['>', '|', '#']) && item.is_none() && !code;
+        let plain =
+            prose && !body.is_empty() && !body.starts_with(['>', '|', '#']) && item.is_none() && !code && !machines;
         if plain && reader.goes_on(end) {
             continue;
         }
         reader.flush();
-        if reader.is_others(prose, body, &text[at..]) || !prose {
+        if reader.whose == Whose::Own && passes_on(body, &text[at..]) {
+            reader.whose = Whose::Pasted;
+        }
+        if reader.is_others(prose, body, &text[at..]) || !prose || machines {
             continue;
         }
         if let Some(skip) = item.filter(|_| !body.starts_with(['>', '|'])) {

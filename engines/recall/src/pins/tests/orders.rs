@@ -101,6 +101,11 @@ fn english() {
         "What matters to me: never invent a source.",
         "Always name the file you are editing.",
         "Never say that something works unless you ran it.",
+        "Note: never use tables.",
+        "PS: always sign with K.",
+        "Style: always British spelling.",
+        "Important: never deploy on Fridays.",
+        "Reminder: never call me Bob.",
     ]);
 }
 
@@ -155,6 +160,7 @@ fn german() {
         "Nenn mich nie \"Alter\".",
         "Sag nie, dass etwas geht, ohne es zu prüfen.",
         "Ab jetzt bitte mit Quellenangabe.",
+        "Wichtig: nie freitags deployen.",
     ]);
 }
 
@@ -202,6 +208,7 @@ fn spanish() {
         "Dame siempre dos opciones, ¿vale?",
         "No me llames nunca \"tío\".",
         "A partir de ahora cita las fuentes.",
+        "Importante: nunca despliegues los viernes.",
     ]);
 }
 
@@ -249,6 +256,7 @@ fn french() {
         "Donne-moi toujours deux options, ok ?",
         "Ne m'appelle jamais « mec ».",
         "Dorénavant, cite les sources.",
+        "Important : ne déploie jamais le vendredi.",
     ]);
 }
 
@@ -297,6 +305,7 @@ fn chinese() {
         "每次都给我两个方案，好吗？",
         "千万别叫我哥们。",
         "今后请注明来源。",
+        "重要：永远不要在周五部署。",
     ]);
 }
 
@@ -342,5 +351,6 @@ fn japanese() {
         "いつも二つの案を出してください、いいですか？",
         "絶対に「兄貴」と呼ばないでください。",
         "今後は出典を書いてください。",
+        "重要：金曜日には絶対にデプロイしないでください。",
     ]);
 }

@@ -100,6 +100,8 @@ fn a_text_that_is_handed_over_ends_where_the_persons_own_marks_end_it() {
     ] {
         assert!(found(text).is_empty(), "{text}: {:?}", found(text));
     }
+    assert_eq!(quoted("Hi! Please always answer in French. Thanks, Kim"), ["Please always answer in French."]);
+    assert_eq!(quoted("Dear assistant,\n\nAlways answer in German.\n\nBest regards,\nKim"), [own]);
     let long = format!("Summarise this: {} and so on. Always answer in German.", "word ".repeat(200));
     assert!(found(&long).is_empty());
     assert_eq!(quoted("Summarise https://example.com/a-b, please. Always answer in German."), [own]);
