@@ -79,7 +79,7 @@ pub enum ModelError {
     NoTools {
         /// What the provider said.
         said: Box<ProviderSaid>,
-        /// Who offered tools, as far as it is known: [`NoTools::CLIENT`](CLIENT), [`GATEWAY`], or an engine's id.
+        /// Who offered tools, as far as it is known: [`CLIENT`], [`GATEWAY`], or an engine's id.
         by: Vec<String>,
     },
     /// The provider does not know the response any more that the call was to continue. Telling it everything again helps.

@@ -50,7 +50,13 @@ impl Engine {
         let status = serde_json::to_value(slot.status()).map_err(|error| error.to_string())?;
         slot.dispose_all(DISPOSE);
         match why_not(&status, &self.id) {
-            Some(reason) => Err(format!("the engine {} cannot be measured: {reason}", self.id)),
+            Some(reason) => {
+                let of = match self.libraries.as_slice() {
+                    [one] => format!(" of {}", one.display()),
+                    _ => String::new(),
+                };
+                Err(format!("the engine {}{of} cannot be measured: {reason}", self.id))
+            }
             None => Ok(()),
         }
     }

@@ -243,7 +243,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_played() {
     let qa = ["--format", "qa-jsonl"];
     for (args, told) in [
         (vec!["--engine", "windwo", "--library", window], "did you mean `window`?"),
-        (vec!["--engine", "legacy", "--engine", "windwo", "--library", window], "windwo cannot be measured"),
+        (vec!["--engine", "legacy", "--engine", "windwo", "--library", window], "the engine windwo of"),
         (
             vec!["--engine", "window", "--library", window, "--config", "pin_first_trun=true"],
             "did you mean \"pin_first_turn\"?",
