@@ -68,17 +68,7 @@ pub(crate) fn assemble(
     if state.passages.as_ref().is_some_and(|passages| Some(passages.turn) != turn) {
         state.passages = None;
     }
-    let mut show = Show {
-        session,
-        context,
-        history,
-        shares,
-        state: &mut state,
-        focus: None,
-        expands: config.tools,
-        folded: false,
-        is_loop,
-    };
+    let mut show = Show { is_loop, ..Show::new(config, session, context, history, shares, &mut state) };
     let answer = show.assemble(request);
     *session.shown = state;
     answer
@@ -102,6 +92,27 @@ pub(crate) struct Show<'a> {
 }
 
 impl<'a> Show<'a> {
+    fn new(
+        config: &Config,
+        session: &'a Session,
+        context: &'a Context,
+        history: History<'a>,
+        shares: Shares,
+        state: &'a mut State,
+    ) -> Show<'a> {
+        Show {
+            session,
+            context,
+            history,
+            shares,
+            state,
+            focus: None,
+            expands: config.tools,
+            folded: false,
+            is_loop: false,
+        }
+    }
+
     fn assemble(&mut self, request: &AssembleRequest) -> Result<Assembly> {
         self.recount(request.model().unwrap_or_default())?;
         let tail = self.settle()?;

@@ -41,17 +41,7 @@ pub(crate) fn compact(
     let shares = Shares::of(config, budget, history.heads());
     let mut state = std::mem::take(&mut *session.shown);
     let focus = request.custom_instructions().map(str::to_owned);
-    let mut show = Show {
-        session,
-        context,
-        history,
-        shares,
-        state: &mut state,
-        focus,
-        expands: config.tools,
-        folded: false,
-        is_loop: false,
-    };
+    let mut show = Show { focus, ..Show::new(config, session, context, history, shares, &mut state) };
     let answer = show.compact(request);
     *session.shown = state;
     answer
