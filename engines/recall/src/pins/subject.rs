@@ -138,7 +138,7 @@ pub(super) enum Single {
 static LANGUAGES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
     words(
         "english german spanish french italian dutch portuguese polish russian chinese japanese korean arabic turkish hindi \
-                             swedish danish norwegian finnish greek czech ukrainian hebrew latin catalan englisch deutsch spanisch franzosisch \
+                             romanian hungarian vietnamese thai indonesian schwedisch danisch norwegisch finnisch griechisch tschechisch ukrainisch rumanisch ungarisch sueco danes noruego finlandes griego checo ucraniano rumano hungaro suedois danois norvegien finnois grec tcheque ukrainien roumain hongrois swedish danish norwegian finnish greek czech ukrainian hebrew latin catalan englisch deutsch spanisch franzosisch \
                              italienisch portugiesisch polnisch russisch chinesisch japanisch koreanisch arabisch turkisch niederlandisch \
                              ingles aleman espanol castellano frances italiano portugues polaco ruso chino japones coreano arabe turco \
                              neerlandes catalan anglais allemand espagnol francais italien portugais polonais russe chinois japonais coreen \

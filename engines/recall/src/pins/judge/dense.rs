@@ -39,7 +39,11 @@ pub(super) fn opens(head: &str, colon: bool) -> bool {
         return false;
     }
     let named = short && !when && (has(LABELS) || has(PASTES));
-    has(TREATS) || has(SAYS) || has(ABOUT) || (colon && (named || has(REPORTS)))
+    // Whatever is to be done with "this paragraph".
+    let text = ["这段话", "这篇", "这句话", "这封", "この段落", "この文", "この手紙", "このメール", "次の文"]
+        .iter()
+        .any(|text| head.contains(text));
+    text || has(TREATS) || has(SAYS) || has(ABOUT) || (colon && (named || has(REPORTS)))
 }
 
 /// A short sentence that asks for something to be done with a text which is only pointed at.
