@@ -187,19 +187,67 @@ pub enum PluginsCommand {
         id: String,
     },
     /// Remove a plugin's library, and reset every slot that names something of it
-    Uninstall {
-        /// Plugin id, as `plugins list` shows it
-        id: String,
-    },
+    Uninstall(UninstallArgs),
+    /// Let a plugin be loaded again
+    Enable(EnableArgs),
+    /// Keep a plugin from being loaded; its file, its configuration and its state stay
+    Disable(EnableArgs),
     /// Put an engine, or a chain of engines, into the slot
-    Select {
-        /// Engine ids, first choice first
-        #[arg(value_name = "ID", required_unless_present = "memory")]
-        chain: Vec<String>,
-        /// Memory provider to put into the memory slot; "none" for none
-        #[arg(long, value_name = "ID")]
-        memory: Option<String>,
-    },
+    Select(SelectArgs),
+}
+
+/// `plugins uninstall`.
+#[derive(Debug, Args)]
+pub struct UninstallArgs {
+    /// Plugin id, as `plugins list` shows it
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// What becomes of the folders in which its engines keep things [default: asked on a terminal, else kept]
+    #[arg(long, value_name = "WHAT")]
+    pub state: Option<Leftover>,
+    /// What becomes of [plugins.entries.ID] with its configuration
+    #[arg(long, value_name = "WHAT", default_value = "keep")]
+    pub entry: Leftover,
+    /// Show what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// What becomes of what a plugin leaves behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Leftover {
+    /// It stays
+    Keep,
+    /// It goes
+    Delete,
+}
+
+/// `plugins enable` and `plugins disable`.
+#[derive(Debug, Args)]
+pub struct EnableArgs {
+    /// Plugin id, as `plugins list` shows it
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Show the change, and do not write it
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `plugins select`.
+#[derive(Debug, Args)]
+pub struct SelectArgs {
+    /// Engine ids, first choice first
+    #[arg(value_name = "ID", required_unless_present = "memory")]
+    pub chain: Vec<String>,
+    /// Memory provider to put into the memory slot; "none" for none
+    #[arg(long, value_name = "ID")]
+    pub memory: Option<String>,
+    /// Also ids that no library offers yet
+    #[arg(long)]
+    pub missing_ok: bool,
+    /// Show the change, and do not write it
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// `plugins check`.
@@ -486,18 +534,16 @@ mod tests {
 
     #[test]
     fn select_takes_a_chain() {
-        let Command::Plugins(PluginsCommand::Select { chain, memory }) =
-            parse("engineroom plugins select recall window").command
+        let Command::Plugins(PluginsCommand::Select(args)) = parse("engineroom plugins select recall window").command
         else {
             panic!()
         };
-        assert_eq!((chain, memory), (vec!["recall".into(), "window".into()], None));
-        let Command::Plugins(PluginsCommand::Select { chain, memory }) =
-            parse("engineroom plugins select --memory notes").command
+        assert_eq!((args.chain, args.memory), (vec!["recall".into(), "window".into()], None));
+        let Command::Plugins(PluginsCommand::Select(args)) = parse("engineroom plugins select --memory notes").command
         else {
             panic!()
         };
-        assert_eq!((chain, memory), (Vec::<String>::new(), Some("notes".into())));
+        assert_eq!((args.chain, args.memory), (Vec::<String>::new(), Some("notes".into())));
         refused("engineroom plugins select", "ID");
     }
 

@@ -110,6 +110,16 @@ pub enum CliError {
         /// The nearest known name.
         near: Option<String>,
     },
+    /// A slot was to name what no library offers.
+    #[error("no library offers the {what} \"{name}\"")]
+    NotOffered {
+        /// A kind of thing.
+        what: &'static str,
+        /// Its id.
+        name: String,
+        /// What to do instead.
+        hint: String,
+    },
     /// What was given makes no sense.
     #[error("{0}")]
     Usage(String),
@@ -133,6 +143,7 @@ impl CliError {
     pub fn verdict(&self) -> Verdict {
         match self {
             CliError::Config(_) | CliError::Edit(_) | CliError::Usage(_) | CliError::Read { .. } => Verdict::Wrong,
+            CliError::NotOffered { .. } => Verdict::Wrong,
             CliError::Unknown { what: "plugin" | "engine, memory provider or plugin" | "check", .. } => Verdict::Wrong,
             CliError::Reported(report) if is_wrong_input(report.code) => Verdict::Wrong,
             _ => Verdict::Degraded,
@@ -164,6 +175,7 @@ impl Diagnostic for CliError {
             CliError::Usage(_) => "CE807",
             CliError::Listen { .. } => "CE808",
             CliError::Write { .. } => "CE818",
+            CliError::NotOffered { .. } => "CE809",
             CliError::Reported(report) => report.code,
         }
     }
@@ -187,6 +199,7 @@ impl Diagnostic for CliError {
             }
             CliError::Broken { .. } => Some("look at the gateway's log; the same request may be repeated".into()),
             CliError::Refused { hint, .. } => hint.clone(),
+            CliError::NotOffered { hint, .. } => Some(hint.clone()),
             CliError::Unknown { near: Some(near), .. } => Some(format!("did you mean \"{near}\"?")),
             CliError::Unknown { what: "session", .. } => Some("`engineroom sessions list` shows them".into()),
             CliError::Unknown { what: "plugin", .. } => Some("`engineroom plugins list` shows them".into()),

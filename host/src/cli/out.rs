@@ -160,6 +160,19 @@ impl Out {
         self.line(&table.to_string());
     }
 
+    /// Asks a question that is answered by yes or no, where a person can answer; else the answer is no.
+    pub fn asked(&self, question: &str) -> bool {
+        let stdin = std::io::stdin();
+        if self.json || !stdin.is_terminal() || !std::io::stderr().is_terminal() {
+            return false;
+        }
+        let mut stderr = std::io::stderr().lock();
+        let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
+        let mut answer = String::new();
+        let read = stdin.read_line(&mut answer);
+        read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+    }
+
     /// A bar for work of `steps` steps; on a terminal only, and on standard error.
     pub fn progress(&self, steps: u64) -> ProgressBar {
         let target = if self.error_colour { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };

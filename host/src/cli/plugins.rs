@@ -1,11 +1,11 @@
-//! `plugins`: what lies in the folder, what is in a file, and which engine is selected. No line of a library is run here.
+//! `plugins`: what lies in the folder, and what is in a file. No line of a library is run here.
 
 use super::args::PluginsCommand;
 use super::context::Context;
 use super::error::{CliError, Verdict};
 use super::live;
 use super::out::{Cell, Out, Tone, short};
-use crate::config::{Config, edit};
+use crate::config::Config;
 use crate::plugins::{PluginReport, PluginState, RESERVED_ENGINE, Wanted, discover};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -16,8 +16,10 @@ pub(super) async fn run(context: &Context, command: PluginsCommand) -> Result<Ve
         PluginsCommand::Inspect { what } => inspect(context, &what).await,
         PluginsCommand::Check(args) => super::check::run(context, args).await,
         PluginsCommand::Release { id } => super::release::run(context, &id).await,
-        PluginsCommand::Uninstall { id } => super::uninstall::run(context, &id).await,
-        PluginsCommand::Select { chain, memory } => select(context, &chain, memory.as_deref()).await,
+        PluginsCommand::Uninstall(args) => super::uninstall::run(context, &args).await,
+        PluginsCommand::Enable(args) => super::enable::run(context, &args, true).await,
+        PluginsCommand::Disable(args) => super::enable::run(context, &args, false).await,
+        PluginsCommand::Select(args) => super::select::run(context, &args).await,
     }
 }
 
@@ -90,7 +92,7 @@ async fn list(context: &Context) -> Result<Verdict, CliError> {
 }
 
 /// The chain in effect, `legacy` when nothing is written.
-fn chain(config: &Config) -> Vec<String> {
+pub(super) fn chain(config: &Config) -> Vec<String> {
     match config.plugins.slots.context_engine.as_slice() {
         [] => vec![RESERVED_ENGINE.to_owned()],
         chain => chain.to_vec(),
@@ -255,98 +257,9 @@ fn show(out: &Out, plugin: &Value) {
     }
 }
 
-async fn select(context: &Context, chain: &[String], memory: Option<&str>) -> Result<Verdict, CliError> {
-    // Both are checked before one of them is written.
-    let chain = if chain.is_empty() { Vec::new() } else { checked(chain)? };
-    let memory = memory.map(str::trim);
-    if memory == Some("") {
-        return Err(CliError::Usage("name a memory provider, or \"none\"".into()));
-    }
-    let folder = context.config().plugins.clone();
-    let reports = blocking(move || discover(&folder)).await?;
-    let engines = reports.iter().flat_map(|report| report.engines()).map(String::as_str).chain([RESERVED_ENGINE]);
-    let providers = reports.iter().flat_map(|report| report.memory()).map(String::as_str).chain(["none"]);
-    warn_of_unknown(context, "an engine", chain.iter().map(String::as_str), &engines.collect::<Vec<_>>());
-    warn_of_unknown(context, "a memory provider", memory.into_iter(), &providers.collect::<Vec<_>>());
-    let path = &context.config().path;
-    if !chain.is_empty() {
-        tell(context, "plugins.slots.contextEngine", edit::select(path, &chain))?;
-    }
-    if let Some(provider) = memory {
-        tell(context, "plugins.slots.memory", edit::select_memory(path, provider))?;
-    }
-    Ok(Verdict::Well)
-}
-
-fn warn_of_unknown<'i>(context: &Context, what: &str, ids: impl Iterator<Item = &'i str>, known: &[&str]) {
-    for id in ids.filter(|id| !known.contains(id)) {
-        let near = nearest(id, known.iter().copied()).map(|near| format!("; did you mean \"{near}\"?"));
-        context.out.warn(&format!("no library offers {what} \"{id}\" yet{}", near.unwrap_or_default()));
-    }
-}
-
-/// Says what an edit of `key` did.
-fn tell(context: &Context, key: &str, edited: Result<edit::Edited, edit::EditError>) -> Result<(), CliError> {
-    let out = context.out;
-    match edited {
-        Ok(edited) => {
-            if out.is_json() {
-                out.document(&edited);
-            } else if edited.changed {
-                out.piece(&edited.change);
-                out.aside(&format!("written to {}; a gateway takes it at its next start", edited.path.display()));
-            } else {
-                out.aside(&format!("{} says so already", edited.path.display()));
-            }
-            if let Some(winner) = context.stronger(key) {
-                out.warn(&format!("{winner} overrides the file, so this change has no effect while it is set"));
-            }
-            Ok(())
-        }
-        Err(error) => {
-            // The operator, or the program that generates the file, makes the change from this.
-            if let (Some(change), false) = (error.change(), out.is_json()) {
-                out.piece(change);
-            }
-            Err(error.into())
-        }
-    }
-}
-
-fn checked(chain: &[String]) -> Result<Vec<String>, CliError> {
-    let split = chain.iter().flat_map(|item| item.split(',')).map(str::trim);
-    let chain: Vec<String> = split.filter(|id| !id.is_empty()).map(str::to_owned).collect();
-    for (at, id) in chain.iter().enumerate() {
-        if chain.iter().take(at).any(|seen| seen == id) {
-            return Err(CliError::Usage(format!("\"{id}\" stands in the chain twice")));
-        }
-    }
-    match chain.as_slice() {
-        [] => Err(CliError::Usage("name at least one engine".into())),
-        [one] if one == "none" => Ok(vec![RESERVED_ENGINE.to_owned()]),
-        many if many.iter().any(|id| id == "none") => {
-            Err(CliError::Usage("\"none\" has no place in a chain; write \"legacy\" as the last".into()))
-        }
-        _ => Ok(chain),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn strings(items: &[&str]) -> Vec<String> {
-        items.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn a_chain_is_checked_before_it_is_written() {
-        assert_eq!(checked(&strings(&["recall,window", "legacy"])).unwrap(), ["recall", "window", "legacy"]);
-        assert_eq!(checked(&strings(&["none"])).unwrap(), ["legacy"]);
-        for wrong in [&["a", "a"][..], &[","], &["a", "none"]] {
-            assert_eq!(checked(&strings(wrong)).unwrap_err().verdict(), Verdict::Wrong, "{wrong:?}");
-        }
-    }
 
     #[test]
     fn a_plugin_is_found_by_id_engine_or_file_and_a_near_name_is_suggested() {

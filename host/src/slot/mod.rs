@@ -54,6 +54,7 @@ mod trace;
 
 pub use abandoned::AbandonedStatus;
 pub use call::border::exit_now;
+pub(crate) use core::state_root;
 pub use engine::{EngineInfo, EngineRef, HostRequirement, Operation};
 pub use facts::*;
 pub use failure::*;
