@@ -132,7 +132,7 @@ fn a_file_that_is_dropped_by_hand_serves_in_a_worker_and_doctor_says_so() {
     let pid = window["worker"]["pid"].as_u64().unwrap();
     assert_ne!(pid, u64::from(gateway.pid()));
     let said = setup.cli(&["doctor"]).stdout;
-    assert!(said.contains(&format!("worker {pid} (not bundled; set plugins.entries.window.isolation")), "{said}");
+    assert!(said.contains(&format!("worker {pid} (not bundled, pinned or signed; once you trust it like the gateway itself: `engineroom plugins install")), "{said}");
     let listed = setup.cli(&["plugins", "list"]).stdout;
     assert!(listed.contains("worker (not bundled"), "{listed}");
 }

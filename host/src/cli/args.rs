@@ -186,6 +186,13 @@ pub enum PluginsCommand {
         /// Id of an engine, a memory provider or a plugin
         id: String,
     },
+    /// Put a library into the plugins folder and pin it, or link it where it lies
+    ///
+    /// Everything is checked before anything is changed: the file itself, who may write it, its signature, and a run in a child
+    /// process. A running gateway goes on with what it has; its next start takes what was installed.
+    Install(InstallArgs),
+    /// Take what was installed again from where it came
+    Update(UpdateArgs),
     /// Remove a plugin's library, and reset every slot that names something of it
     Uninstall(UninstallArgs),
     /// Let a plugin be loaded again
@@ -194,6 +201,39 @@ pub enum PluginsCommand {
     Disable(EnableArgs),
     /// Put an engine, or a chain of engines, into the slot
     Select(SelectArgs),
+}
+
+/// `plugins install`.
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    /// A library, an archive (.tar.gz) with one, https://…, or npm:NAME[@VERSION]
+    ///
+    /// A library that lies in the plugins folder already is pinned as it is.
+    #[arg(value_name = "SOURCE")]
+    pub source: String,
+    /// Link a file or a folder where it lies, so that each start takes what was built since
+    #[arg(short, long)]
+    pub link: bool,
+    /// SHA-256 of what is read or downloaded; a download needs it
+    #[arg(long, value_name = "HEX")]
+    pub sha256: Option<String>,
+    /// Check and show what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `plugins update`.
+#[derive(Debug, Args)]
+pub struct UpdateArgs {
+    /// Plugin id, as `plugins list` shows it
+    #[arg(value_name = "ID", required_unless_present = "all")]
+    pub id: Option<String>,
+    /// Everything that was installed
+    #[arg(long, conflicts_with = "id")]
+    pub all: bool,
+    /// Check and show what would be done, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// `plugins uninstall`.

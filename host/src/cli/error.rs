@@ -130,8 +130,11 @@ pub enum CliError {
 
 /// What was handed over is wrong: a configuration, a recording, a library to check.
 fn is_wrong_input(code: &str) -> bool {
-    code.starts_with("CE1") || ["CE380", "CE382", "CE660"].contains(&code)
+    code.starts_with("CE1") || ["CE380", "CE382", "CE660"].contains(&code) || WRONG_USAGE.contains(&code)
 }
+
+/// Of the installation: what makes no sense, however often it is tried.
+const WRONG_USAGE: [&str; 8] = ["CE831", "CE832", "CE833", "CE834", "CE839", "CE840", "CE842", "CE845"];
 
 impl CliError {
     /// An error of another room.

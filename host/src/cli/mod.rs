@@ -17,6 +17,8 @@ mod edited;
 mod enable;
 mod error;
 mod gateway;
+mod inspect;
+mod install;
 mod live;
 mod out;
 mod plugins;
@@ -32,6 +34,7 @@ mod store;
 mod subagents;
 mod turn;
 mod uninstall;
+mod update;
 
 pub use args::*;
 pub use error::{CliError, Verdict};

@@ -1,10 +1,9 @@
-//! `plugins`: what lies in the folder, and what is in a file. No line of a library is run here.
+//! `plugins`: its commands, and what lies in the folder.
 
 use super::args::PluginsCommand;
 use super::context::Context;
 use super::error::{CliError, Verdict};
-use super::live;
-use super::out::{Cell, Out, Tone, short};
+use super::out::{Cell, Tone, short};
 use crate::config::Config;
 use crate::plugins::{PluginReport, PluginState, RESERVED_ENGINE, Wanted, discover};
 use serde_json::{Value, json};
@@ -13,9 +12,11 @@ use std::path::Path;
 pub(super) async fn run(context: &Context, command: PluginsCommand) -> Result<Verdict, CliError> {
     match command {
         PluginsCommand::List => list(context).await,
-        PluginsCommand::Inspect { what } => inspect(context, &what).await,
+        PluginsCommand::Inspect { what } => super::inspect::run(context, &what).await,
         PluginsCommand::Check(args) => super::check::run(context, args).await,
         PluginsCommand::Release { id } => super::release::run(context, &id).await,
+        PluginsCommand::Install(args) => super::install::run(context, &args).await,
+        PluginsCommand::Update(args) => super::update::run(context, &args).await,
         PluginsCommand::Uninstall(args) => super::uninstall::run(context, &args).await,
         PluginsCommand::Enable(args) => super::enable::run(context, &args, true).await,
         PluginsCommand::Disable(args) => super::enable::run(context, &args, false).await,
@@ -24,7 +25,7 @@ pub(super) async fn run(context: &Context, command: PluginsCommand) -> Result<Ve
 }
 
 /// What became of each file: in the running gateway, else as far as inspection goes. `true` when a gateway was asked.
-async fn reports(context: &Context) -> Result<(Vec<Value>, bool), CliError> {
+pub(super) async fn reports(context: &Context) -> Result<(Vec<Value>, bool), CliError> {
     if let Some(door) = context.remote()? {
         let status = door.get("/api/engines").await?;
         let plugins = status.get("plugins").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -66,7 +67,7 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     tokio::task::spawn_blocking(work).await.map_err(failed)
 }
 
-fn document(report: &PluginReport) -> Value {
+pub(super) fn document(report: &PluginReport) -> Value {
     serde_json::to_value(report).unwrap_or_default()
 }
 
@@ -139,50 +140,11 @@ pub(super) fn placement(value: &Value, at: &str) -> String {
     short(&format!("{place} ({})", text("reason").unwrap_or_default()), 200)
 }
 
-fn strings<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v str> {
+pub(super) fn strings<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = &'v str> {
     value.pointer(pointer).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-async fn inspect(context: &Context, what: &str) -> Result<Verdict, CliError> {
-    let path = Path::new(what);
-    let plugin = if path.is_file() || what.contains(std::path::MAIN_SEPARATOR) {
-        inspect_file(context, path).await?
-    } else {
-        let (plugins, _) = reports(context).await?;
-        find(&plugins, what)?
-    };
-    let failed = plugin.get("failure").is_some_and(Value::is_object);
-    let ids: Vec<String> = strings(&plugin, "/manifest/engines").map(str::to_owned).collect();
-    let live = live::engines(context, &ids).await?;
-    if context.out.is_json() {
-        let mut plugin = plugin;
-        if let Some(fields) = plugin.as_object_mut().filter(|_| !live.is_empty()) {
-            fields.insert("live".into(), live.into());
-        }
-        context.out.document(&plugin);
-    } else {
-        show(&context.out, &plugin);
-        live.iter().for_each(|engine| live::show(&context.out, engine));
-    }
-    Ok(if failed { Verdict::Degraded } else { Verdict::Well })
-}
-
-/// Inspects one file, wherever it lies: as if it were linked, in an otherwise empty house.
-async fn inspect_file(context: &Context, path: &Path) -> Result<Value, CliError> {
-    let read = |source| CliError::Read { path: path.display().to_string(), source };
-    let path = path.canonicalize().map_err(read)?;
-    let empty = tempfile::tempdir().map_err(read)?;
-    let mut config = context.config().plugins.clone();
-    config.dir = empty.path().to_path_buf();
-    config.links = vec![path];
-    let found = blocking(move || discover(&config)).await?;
-    match found.as_slice() {
-        [one, ..] => Ok(document(one)),
-        [] => Err(CliError::Usage("this is no file that could be a plugin".into())),
-    }
-}
-
-fn find(plugins: &[Value], what: &str) -> Result<Value, CliError> {
+pub(super) fn find(plugins: &[Value], what: &str) -> Result<Value, CliError> {
     let names = |plugin: &Value| -> Vec<String> {
         let file = plugin.get("file").and_then(Value::as_str).map(Path::new);
         let id = plugin.get("plugin_id").and_then(Value::as_str).map(str::to_owned);
@@ -207,54 +169,6 @@ pub(super) fn nearest<'k>(text: &str, known: impl Iterator<Item = &'k str>) -> O
         .filter(|(score, _)| *score >= 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name.to_owned())
-}
-
-fn show(out: &Out, plugin: &Value) {
-    let text = |pointer: &str| plugin.pointer(pointer).and_then(Value::as_str).map(|text| short(text, 400));
-    let line = |label: &str, value: Option<String>| {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            out.line(&format!("{label:<12} {value}"));
-        }
-    };
-    line("file", text("/file"));
-    line("sha256", text("/sha256"));
-    line("plugin", text("/plugin_id"));
-    line("name", text("/manifest/name"));
-    line("version", text("/manifest/version"));
-    line("description", text("/manifest/description"));
-    let list = |pointer: &str| Some(short(&strings(plugin, pointer).collect::<Vec<_>>().join(", "), 400));
-    line("engines", list("/manifest/engines"));
-    line("memory", list("/manifest/memory"));
-    line("contract", text("/manifest/contract"));
-    line("door", text("/manifest/door"));
-    line("panic", text("/manifest/panic"));
-    line("built with", text("/manifest/sdk"));
-    line("state", text("/state"));
-    line("because", text("/reason"));
-    line("isolation", Some(placement(plugin, "")));
-    line("staged", text("/staged"));
-    for note in strings(plugin, "/notes") {
-        line("note", Some(short(note, 400)));
-    }
-    if let Some(schema) =
-        plugin.pointer("/manifest/config_schema").filter(|s| s.as_object().is_some_and(|s| !s.is_empty()))
-    {
-        let pretty = serde_json::to_string_pretty(schema).unwrap_or_default();
-        out.line(&format!("configuration schema\n{pretty}"));
-    }
-    if plugin.get("failure").is_some_and(Value::is_object) {
-        let head = format!(
-            "[{}] {}: {}",
-            text("/failure/code").unwrap_or_default(),
-            text("/failure/stage").unwrap_or_default(),
-            text("/failure/message").unwrap_or_default()
-        );
-        out.line(&out.paint(Tone::Bad, &head));
-        for cause in strings(plugin, "/failure/causes") {
-            out.line(&format!("  cause: {}", short(cause, 400)));
-        }
-        out.line(&format!("  hint: {}", text("/failure/hint").unwrap_or_default()));
-    }
 }
 
 #[cfg(test)]

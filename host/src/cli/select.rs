@@ -87,7 +87,7 @@ fn unknown(context: &Context, reports: &[PluginReport], wanted: &Wanted) -> CliE
     let near = || nearest(id, known).map(|near| format!("did you mean \"{near}\"?"));
     let hint = as_other.or_else(of_plugin).or_else(near).unwrap_or_else(|| {
         let dir = context.config().plugins.dir.display();
-        format!("nothing in {dir} offers it: put its library there first, or select it all the same with --missing-ok")
+        format!("nothing in {dir} offers it: `engineroom plugins install FILE` first, or select it all the same with --missing-ok")
     });
     CliError::NotOffered { what, name: id.to_owned(), hint }
 }

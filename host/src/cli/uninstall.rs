@@ -7,7 +7,7 @@ use super::error::{CliError, Verdict};
 use super::plugins::{blocking, nearest};
 use crate::config::edit::{Change, Edited};
 use crate::diagnostic::{Diagnostic, Report};
-use crate::plugins::{Kind, PluginReport, Wanted, discover};
+use crate::plugins::{Kind, PluginReport, Wanted, discover, install, signature_path};
 use crate::slot::state_root;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,11 @@ pub(super) async fn run(context: &Context, args: &UninstallArgs) -> Result<Verdi
         for file in &plan.files {
             std::fs::remove_file(file).map_err(|error| CliError::Reported(not_removed(file, &error)))?;
         }
+        for beside in plan.files.iter().map(|file| signature_path(file)).filter(|beside| beside.exists()) {
+            std::fs::remove_file(&beside).map_err(|error| CliError::Reported(not_removed(&beside, &error)))?;
+        }
+        let (folder, files) = (context.config().plugins.dir.clone(), plan.files.clone());
+        blocking(move || install::unpin(&folder, &files)).await?.map_err(|error| CliError::of(&error))?;
         for folder in &gone {
             std::fs::remove_dir_all(folder).map_err(|error| CliError::Reported(not_removed(folder, &error)))?;
         }

@@ -318,6 +318,26 @@ impl<'a> Given<'a> {
         Ok(self.maybe_text()?.filter(|id| id != "none"))
     }
 
+    /// Public keys of minisign, which only the file can name.
+    pub(super) fn public_keys(self) -> Read<Vec<String>> {
+        if matches!(self.raw, Raw::Text(_)) {
+            return Err(Wrong::Hinted(
+                "can be set in the file only".into(),
+                "write keys = [\"RW…\"] under [plugins.trust]".into(),
+            ));
+        }
+        let keys = self.list()?;
+        // Two bytes for the algorithm, eight for the id, 32 for the key: 56 characters of base64.
+        let base64 = |c: char| c.is_ascii_alphanumeric() || c == '+' || c == '/';
+        match keys.iter().find(|key| key.len() != 56 || !key.starts_with("RW") || !key.chars().all(base64)) {
+            Some(key) => Err(Wrong::Hinted(
+                format!("must hold public keys of minisign, holds {key:?}"),
+                "a key is the second line of minisign.pub: 56 characters that begin with RW".into(),
+            )),
+            None => Ok(keys),
+        }
+    }
+
     /// SHA-256, as lower-case hex.
     pub(super) fn sha256(self) -> Read<Option<String>> {
         let Some(text) = self.maybe_text()? else { return Ok(None) };

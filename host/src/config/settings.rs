@@ -1,6 +1,6 @@
 //! Every key with a fixed place: its section, how it is read, where it goes. One line a key.
 
-use super::given::{Given, Wrong};
+use super::given::{Given, Raw, Wrong};
 use super::types::{Citations, Config, Isolation, MemoryTool, OnFailure, TrustPolicy};
 use serde_json::{Value, json};
 
@@ -117,7 +117,22 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting!("plugins.slots.memory", plugins.slots.memory, provider),
     setting!("plugins.policy.contextEngine.on_failure", plugins.context_engine_policy.on_failure, one_of, &ON_FAILURE),
     setting!("plugins.policy.contextEngine.shadow", plugins.context_engine_policy.shadow, maybe_text),
-    setting!("plugins.trust.policy", plugins.trust_policy, one_of, &TRUST),
+    Setting {
+        key: "plugins.trust.policy",
+        apply: |config, given| {
+            let policy = given.one_of(&TRUST)?;
+            // Whoever can start the gateway with other words than the file's need not be whom the file's owner trusts.
+            if matches!(given.raw, Raw::Text(_)) && policy < config.plugins.trust_policy {
+                let written = json!(config.plugins.trust_policy);
+                let message = format!("can only be tightened by a variable or a flag, and is {written} already");
+                return Err(Wrong::Hinted(message, "change plugins.trust.policy in the file".into()));
+            }
+            config.plugins.trust_policy = policy;
+            Ok(())
+        },
+        show: |config| json!(config.plugins.trust_policy),
+    },
+    setting!("plugins.trust.keys", plugins.trust_keys, public_keys),
     setting!("compaction.enabled", compaction.enabled, boolean),
     setting!("compaction.keep_recent_tokens", compaction.keep_recent_tokens, number, 0),
     setting!("compaction.reserve_tokens", compaction.reserve_tokens, number, 0),

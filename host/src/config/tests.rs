@@ -258,6 +258,35 @@ fn a_wrong_variable_or_flag_is_named() {
 }
 
 #[test]
+fn the_policy_of_trust_can_only_be_tightened_from_outside_and_keys_stand_in_the_file() {
+    let policy = |written: &str, env: &str, flag: &str| {
+        let env = [("ENGINEROOM_PLUGINS_TRUST_POLICY", env)];
+        let flags = [("--set", "plugins.trust.policy", flag)];
+        let text = format!("[plugins.trust]\npolicy = \"{written}\"\n");
+        load_text(&text, if env[0].1.is_empty() { &[] } else { &env }, if flag.is_empty() { &[] } else { &flags })
+            .map(|loaded| loaded.config.plugins.trust_policy)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(policy("any", "pinned", ""), Ok(TrustPolicy::Pinned));
+    assert_eq!(policy("pinned", "pinned", "signed"), Ok(TrustPolicy::Signed));
+    for (written, env, flag) in [("pinned", "any", ""), ("signed", "", "pinned"), ("any", "pinned", "any")] {
+        let why = policy(written, env, flag).unwrap_err();
+        assert!(why.contains("can only be tightened"), "{why}");
+    }
+    let key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+    let text = format!("[plugins.trust]\nkeys = [\"{key}\"]\n");
+    assert_eq!(load_text(&text, &[], &[]).unwrap().config.plugins.trust_keys, [key]);
+    let why = load_text(&text, &[("ENGINEROOM_PLUGINS_TRUST_KEYS", key)], &[]).unwrap_err().to_string();
+    assert!(why.contains("in the file only"), "{why}");
+    check(
+        "[plugins.trust]\nkeys = [\"untrusted comment: minisign public key\"]\n",
+        &[
+            "CE112 2:8 plugins.trust.keys must hold public keys of minisign, holds \"untrusted comment: minisign public key\" → a key is the second line of minisign.pub: 56 characters that begin with RW",
+        ],
+    );
+}
+
+#[test]
 fn relative_paths_start_at_the_file_and_in_flags_at_the_working_folder() {
     let loaded = load_text(
         "[gateway]\nstate_dir = \"state\"\n[plugins]\ndir = \"./p\"\nlinks = [\"/abs/x.so\", \"l\"]\n",

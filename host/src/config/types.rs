@@ -170,6 +170,8 @@ pub struct PluginsConfig {
     pub deadlines: BTreeMap<String, u64>,
     /// `[plugins.trust] policy`.
     pub trust_policy: TrustPolicy,
+    /// `[plugins.trust] keys`: public keys of minisign.
+    pub trust_keys: Vec<String>,
     /// `[plugins.entries.ID]`.
     pub entries: BTreeMap<String, EntryConfig>,
 }
@@ -202,8 +204,8 @@ pub struct SlotPolicy {
     pub shadow: Option<String>,
 }
 
-/// `[plugins.trust] policy`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// `[plugins.trust] policy`, from the loosest to the tightest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TrustPolicy {
     /// Any file that keeps the rules of place, owner and mode.
@@ -222,7 +224,7 @@ pub enum Isolation {
     InProcess,
     /// In a worker.
     Process,
-    /// In the gateway what came with it, in a worker everything else.
+    /// In the gateway what came with it, was pinned or is signed; in a worker everything else.
     Auto,
 }
 
@@ -519,6 +521,7 @@ impl Config {
                 crash_ledger: true,
                 deadlines: BTreeMap::new(),
                 trust_policy: TrustPolicy::Any,
+                trust_keys: Vec::new(),
                 entries: BTreeMap::new(),
             },
             compaction: CompactionConfig {

@@ -120,6 +120,8 @@ causes! {
         "remove one of the two files, or deny one of the two plugins (plugins.deny)";
     LinkMissing = "CE203", Discover, "a linked path does not exist",
         "correct or remove the path in plugins.links";
+    LockUnreadable = "CE204", Discover, "plugins.lock cannot be used, so nobody can say which files changed",
+        "restore it, or remove it and pin each file again: `engineroom plugins install FILE`";
 
     NotAFile = "CE210", Inspect, "not a regular file",
         "put the library itself there, not a folder, device or socket";
@@ -169,11 +171,13 @@ causes! {
     HardLinked = "CE234", Trust, "the file has a second name",
         "copy the library (cp) in place of linking it, or name its place in plugins.links";
     HashDiffers = "CE235", Trust, "the file is not the one that was pinned",
-        "if the change is yours, set plugins.entries.ID.sha256 to the new hash";
+        "if the change is yours, `engineroom plugins install FILE` accepts it";
     NotPinned = "CE236", Trust, "the policy asks for a pinned hash",
-        "set plugins.entries.ID.sha256 to the hash that is shown, or plugins.trust.policy to \"any\"";
-    NotSigned = "CE237", Trust, "the policy asks for a signature",
-        "signatures are not supported yet: set plugins.trust.policy to \"pinned\"";
+        "`engineroom plugins install FILE` pins it, once you know that it is the right one";
+    NotSigned = "CE237", Trust, "the policy asks for a signature by a trusted key",
+        "get the library with its signature (NAME.minisig beside it), or list its author's key in plugins.trust.keys";
+    BadSignature = "CE238", Trust, "the signature is not one of this file",
+        "get the library and its signature again from their author; remove the signature only if you know why it is wrong";
 
     Crashed = "CE239", Trust, "it ended the gateway before",
         "mend or replace the library, then `engineroom plugins release ID`; or let a worker serve it (isolation = \"process\")";

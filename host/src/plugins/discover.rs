@@ -108,7 +108,7 @@ impl Found {
     }
 }
 
-fn is_library_name(path: &Path) -> bool {
+pub(super) fn is_library_name(path: &Path) -> bool {
     path.extension().and_then(OsStr::to_str).is_some_and(|ext| matches!(ext, "so" | "dylib"))
 }
 

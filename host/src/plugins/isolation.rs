@@ -1,5 +1,6 @@
 //! Where a library runs: in the gateway's own process or in a worker. What the entry says counts; where it says `auto`, the
-//! libraries that came with this program run in-process, and everything else in a worker.
+//! libraries that came with this program, that were pinned, or that are signed by a trusted key run in-process, and everything
+//! else in a worker.
 
 use super::report::PluginReport;
 use crate::config::{Isolation, PluginsConfig};
@@ -24,7 +25,7 @@ pub fn bundled_known() -> usize {
     BUNDLED.get().map_or(0, Vec::len)
 }
 
-fn is_bundled(sha256: &str) -> bool {
+pub(super) fn is_bundled(sha256: &str) -> bool {
     BUNDLED.get().is_some_and(|hashes| hashes.iter().any(|hash| hash == sha256))
 }
 
@@ -43,14 +44,20 @@ pub struct Placement {
 const THIS_TIME: &str = "this time, since ";
 
 impl Placement {
-    /// The placement of the library with that hash.
-    pub(super) fn of(plugin_id: &str, sha256: &str, config: &PluginsConfig) -> Placement {
+    /// The placement of a library. `trusted`: why it is, when it did not come with this program. `pin`: how that is brought about.
+    pub(super) fn of(
+        plugin_id: &str,
+        sha256: &str,
+        config: &PluginsConfig,
+        trusted: Option<&'static str>,
+        pin: &str,
+    ) -> Placement {
         let entry = config.entries.get(plugin_id).map_or(Isolation::Auto, |entry| entry.isolation);
-        Placement::decide(plugin_id, is_bundled(sha256), (entry, config.isolation))
+        Placement::decide((is_bundled(sha256), trusted), (entry, config.isolation), pin)
     }
 
     /// `asked`: by the entry, and for all plugins.
-    fn decide(plugin_id: &str, bundled: bool, asked: (Isolation, Isolation)) -> Placement {
+    fn decide((bundled, trusted): (bool, Option<&'static str>), asked: (Isolation, Isolation), pin: &str) -> Placement {
         let (asked, by) = match asked {
             (Isolation::Auto, general) => (general, "plugins.isolation says so"),
             (own, _) => (own, "its entry says so"),
@@ -58,13 +65,13 @@ impl Placement {
         let (isolation, reason) = match asked {
             Isolation::InProcess | Isolation::Process => (asked, by.to_owned()),
             Isolation::Auto if bundled => (Isolation::InProcess, "bundled".to_owned()),
-            Isolation::Auto => (
-                Isolation::Process,
-                format!(
-                    "not bundled; set plugins.entries.{plugin_id}.isolation = \"in-process\" once you trust it like the \
-                     gateway itself"
+            Isolation::Auto => match trusted {
+                Some(why) => (Isolation::InProcess, why.to_owned()),
+                None => (
+                    Isolation::Process,
+                    format!("not bundled, pinned or signed; once you trust it like the gateway itself: {pin}"),
                 ),
-            ),
+            },
         };
         Placement { isolation, bundled, reason }
     }
@@ -106,35 +113,33 @@ impl PluginReport {
 mod tests {
     use super::*;
 
-    fn decided(bundled: bool, asked: Isolation) -> (bool, String) {
-        let placement = Placement::decide("w", bundled, (asked, Isolation::Auto));
-        (placement.is_apart(), placement.to_string())
+    fn placed(vouched: (bool, Option<&'static str>), own: Isolation, general: Isolation) -> String {
+        Placement::decide(vouched, (own, general), "do this").to_string()
     }
 
     #[test]
-    fn what_the_entry_says_counts_for_bundled_libraries_too() {
-        for bundled in [true, false] {
-            assert!(!decided(bundled, Isolation::InProcess).0);
-            assert!(decided(bundled, Isolation::Process).0);
+    fn what_the_entry_says_counts_whatever_vouches_for_the_library() {
+        for vouched in [(true, None), (false, None), (false, Some("pinned"))] {
+            let told = |own| placed(vouched, own, Isolation::Auto);
+            assert_eq!(told(Isolation::InProcess), "in-process (its entry says so)");
+            assert_eq!(told(Isolation::Process), "worker (its entry says so)");
         }
     }
 
     #[test]
     fn what_is_said_of_all_plugins_counts_where_the_entry_says_nothing() {
-        let placed = |own, general| Placement::decide("w", true, (own, general));
-        let general = placed(Isolation::Auto, Isolation::Process);
-        assert_eq!(general.to_string(), "worker (plugins.isolation says so)");
-        let own = placed(Isolation::InProcess, Isolation::Process);
-        assert_eq!(own.to_string(), "in-process (its entry says so)");
+        let told = |own| placed((true, None), own, Isolation::Process);
+        assert_eq!(told(Isolation::Auto), "worker (plugins.isolation says so)");
+        assert_eq!(told(Isolation::InProcess), "in-process (its entry says so)");
     }
 
     #[test]
-    fn auto_trusts_what_came_with_the_program_and_nothing_else() {
-        assert_eq!(decided(true, Isolation::Auto), (false, "in-process (bundled)".into()));
-        let (apart, told) = decided(false, Isolation::Auto);
-        assert!(
-            apart && told.starts_with("worker (not bundled") && told.contains("plugins.entries.w.isolation"),
-            "{told}"
-        );
+    fn auto_trusts_what_is_bundled_pinned_or_signed_and_nothing_else() {
+        let told = |vouched| placed(vouched, Isolation::Auto, Isolation::Auto);
+        assert_eq!(told((true, None)), "in-process (bundled)");
+        assert_eq!(told((false, Some("pinned"))), "in-process (pinned)");
+        assert_eq!(told((false, Some("signed"))), "in-process (signed)");
+        let apart = told((false, None));
+        assert!(apart.starts_with("worker (not bundled, pinned or signed") && apart.ends_with("do this)"), "{apart}");
     }
 }

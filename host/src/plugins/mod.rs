@@ -9,7 +9,7 @@
 //!
 //! | codes | stage | about |
 //! |---|---|---|
-//! | CE200 – CE203 | discover | folders, links, which library offers an engine |
+//! | CE200 – CE204 | discover | folders, links, the lock, which library offers an engine |
 //! | CE210 – CE227 | inspect | the file, its format, its manifest, the configuration |
 //! | CE230 – CE239 | trust | place, owner, mode, links, hash, signature |
 //! | CE240 – CE241 | stage | the private copy |
@@ -33,8 +33,10 @@ pub(crate) mod fixture;
 #[doc(hidden)]
 pub mod fuzzing;
 mod inspect;
+pub mod install;
 mod isolation;
 mod load;
+mod lock;
 mod manifest;
 mod needs;
 mod pipeline;
@@ -42,6 +44,7 @@ mod read;
 mod report;
 mod schema;
 mod select;
+mod signature;
 mod stage;
 mod survey;
 #[cfg(test)]
@@ -53,12 +56,15 @@ pub use entries::{EntryRemark, entry_remarks};
 pub use isolation::{Placement, bundled_are, bundled_known};
 pub use load::{Kind, MemoryRegistration, RawFactory, RawMemoryFactory, RegistrarPort, Registration, Wanted};
 pub(crate) use load::{LoadRequest, QuietPort, bring_in};
+pub use lock::{LOCK_FILE, Pin, Pins, lock_path, pin_name};
 pub use manifest::{Door, Manifest, PanicMode, RESERVED_ENGINE};
 pub use pipeline::{Apart, LoadResult, check, load};
 pub(crate) use pipeline::{takes_unknown_keys, tried};
 pub(crate) use report::one_line;
 pub use report::{PluginReport, PluginState, StageFailure};
 pub use select::{EngineOutcome, OutcomeState};
+pub use signature::{SignatureReport, signature_path};
 // For those above, who do not know the processes of this room.
 pub use crate::worker::{Lack, SandboxReport, sandbox_support};
 pub use survey::{Change, ChangeKind, changes, discover};
+pub use trust::Vouched;

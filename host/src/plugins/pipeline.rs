@@ -1,4 +1,4 @@
-//! The whole way: survey, select, and for each wanted library trust, stage, probe, load, layout, register.
+//! The whole way: survey (discover, inspect, trust), select, and for each wanted library stage, probe, load, layout, register.
 
 use super::cause::{Cause, Stage};
 use super::entries::entry_remarks;
@@ -6,7 +6,7 @@ use super::load::{Kind, LoadRequest, MemoryRegistration, RegistrarPort, Registra
 use super::report::{PluginReport, PluginState, StageFailure};
 use super::select::{EngineOutcome, Offer, OutcomeState, select};
 use super::survey::{Item, survey};
-use super::{Manifest, RESERVED_ENGINE, schema, stage, trust};
+use super::{Manifest, RESERVED_ENGINE, schema, stage};
 use crate::config::Config;
 use crate::ledger::Verdicts;
 use crate::observe::broken;
@@ -199,7 +199,7 @@ fn bare(config: &Config, manifest: &Manifest) -> bool {
     manifest.config_schema == serde_json::json!({}) && !config.plugins.entries.contains_key(&manifest.plugin_id)
 }
 
-/// Trust, configuration, stage.
+/// Configuration, stage.
 fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<LoadRequest, StageFailure> {
     let report = &mut item.report;
     let (Some(library), Some(manifest)) = (item.library.take(), report.manifest.clone()) else {
@@ -207,7 +207,6 @@ fn prepare(config: &Config, item: &mut Item, wanted: Vec<Wanted>) -> Result<Load
     };
     let default = crate::config::EntryConfig::default();
     let entry = config.plugins.entries.get(&manifest.plugin_id).unwrap_or(&default);
-    report.timed(Stage::Trust, |_| trust::check_entry(config.plugins.trust_policy, &manifest, &library, entry))?;
     report.timed(Stage::Inspect, |_| schema::check_config(&manifest, &entry.config))?;
     let staged = report.timed(Stage::Stage, |_| {
         stage::stage(&config.gateway.state_dir, &manifest.plugin_id, &library.sha256, &library.bytes)

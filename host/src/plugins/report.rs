@@ -5,6 +5,7 @@ use super::isolation::Placement;
 use super::load::{Kind, Wanted};
 use super::manifest::Manifest;
 use super::read::Seen;
+use super::trust::Vouched;
 use crate::diagnostic::{Diagnostic, Report};
 use crate::worker::SandboxReport;
 use serde::Serialize;
@@ -115,6 +116,8 @@ pub struct PluginReport {
     pub failure: Option<StageFailure>,
     /// Where it runs, or would run; `None` for a file that was refused or switched off before that mattered.
     pub placement: Option<Placement>,
+    /// What vouches for it: a pin, a signature. `None` for a file that was refused or switched off before that was looked at.
+    pub vouched: Option<Vouched>,
     /// What confined its probe, and confines its worker.
     pub sandbox: Option<SandboxReport>,
     /// Things worth knowing that stop nothing.
@@ -139,6 +142,7 @@ impl PluginReport {
             state: PluginState::Declared { reason: "not listed by a slot".into() },
             wanted: false,
             failure: None,
+            vouched: None,
             placement: None,
             sandbox: None,
             notes: Vec::new(),

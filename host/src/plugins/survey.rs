@@ -5,6 +5,7 @@ use super::discover::{Candidate, candidates};
 use super::inspect;
 use super::isolation::Placement;
 use super::load::Wanted;
+use super::lock::Pins;
 use super::read::{self, Library, Seen};
 use super::report::{PluginReport, PluginState, StageFailure};
 use super::trust::{self, Identity};
@@ -40,14 +41,23 @@ pub(super) fn survey(config: &PluginsConfig, wanted: &[Wanted]) -> Vec<Item> {
         })
         .collect();
     let who = Identity::of_process();
-    items.extend(found.candidates.into_iter().map(|candidate| look(config, &candidate, wanted, who)));
+    let grounds = Grounds { config, pins: Pins::read(&config.dir), wanted, who };
+    items.extend(found.candidates.into_iter().map(|candidate| look(&grounds, &candidate)));
     items
 }
 
-fn look(config: &PluginsConfig, candidate: &Candidate, wanted: &[Wanted], who: Identity) -> Item {
+/// What every file is held against.
+struct Grounds<'a> {
+    config: &'a PluginsConfig,
+    pins: Result<Pins, StageFailure>,
+    wanted: &'a [Wanted],
+    who: Identity,
+}
+
+fn look(grounds: &Grounds<'_>, candidate: &Candidate) -> Item {
     let mut item = Item { report: PluginReport::new(candidate.path.clone()), library: None, switched_off: None };
     // Whatever lies there, the gateway starts: a defect of a parser counts as the file's failure.
-    let looked = catch_unwind(AssertUnwindSafe(|| look_into(&mut item, config, candidate, wanted, who)));
+    let looked = catch_unwind(AssertUnwindSafe(|| look_into(&mut item, grounds, candidate)));
     let failure = match looked {
         Ok(Ok(())) => return item,
         Ok(Err(failure)) => failure,
@@ -58,13 +68,8 @@ fn look(config: &PluginsConfig, candidate: &Candidate, wanted: &[Wanted], who: I
     item
 }
 
-fn look_into(
-    item: &mut Item,
-    config: &PluginsConfig,
-    candidate: &Candidate,
-    wanted: &[Wanted],
-    who: Identity,
-) -> Result<(), StageFailure> {
+fn look_into(item: &mut Item, grounds: &Grounds<'_>, candidate: &Candidate) -> Result<(), StageFailure> {
+    let Grounds { config, pins, wanted, who } = grounds;
     let report = &mut item.report;
     let library = report.timed(Stage::Inspect, |report| {
         let library = read::read(&candidate.real)?;
@@ -85,8 +90,18 @@ fn look_into(
         report.state = PluginState::Declared { reason: reason.clone() };
         return Ok(());
     }
-    report.timed(Stage::Trust, |_| trust::check_place(candidate, &library.facts, who))?;
-    report.placement = report.plugin_id.as_deref().map(|id| Placement::of(id, &library.sha256, config));
+    let Some(manifest) = report.manifest.clone() else { return Ok(()) };
+    let vouched = report.timed(Stage::Trust, |_| {
+        trust::check_place(candidate, &library.facts, *who)?;
+        trust::vouch(config, pins, candidate, &manifest, &library)
+    })?;
+    let id = &manifest.plugin_id;
+    let pin = match candidate.path.starts_with(&config.dir) {
+        true => format!("`engineroom plugins install {}`", trust::shell(&candidate.path)),
+        false => format!("set plugins.entries.{id}.isolation = \"in-process\""),
+    };
+    report.placement = Some(Placement::of(id, &library.sha256, config, vouched.reason(), &pin));
+    report.vouched = Some(vouched);
     if wanted.iter().any(|wanted| report.offers(wanted)) {
         item.library = Some(library);
     }

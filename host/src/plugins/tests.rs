@@ -328,7 +328,7 @@ fn hash_policy_and_isolation_are_kept() {
     bench.config.plugins.trust_policy = TrustPolicy::Pinned;
     let failure = refusal(&bench);
     assert_eq!(failure.code, Cause::NotPinned.code());
-    assert!(failure.hint.contains(&hash), "{}", failure.hint);
+    assert!(failure.hint.contains(&hash) && failure.hint.contains("plugins install"), "{}", failure.hint);
 
     let entry = EntryConfig { sha256: Some(hash.to_uppercase()), ..EntryConfig::default() };
     bench.config.plugins.entries.insert("w".into(), entry);

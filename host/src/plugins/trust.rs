@@ -8,15 +8,21 @@
 //! - **Mode:** nobody else may write to the file or its folder. Writing by a group is accepted for the gateway's own
 //!   group and root's only (systems with one group per user set that bit by default).
 //! - **Links:** in the plugins folder a file has one name; a second name could lie where others may write.
-//! - **Hash:** a pinned hash is compared under every policy; `pinned` asks for one, `signed` for a signature.
+//! - **Hash:** a pinned hash is compared under every policy, that of the lock and that of the entry; `pinned` asks for one.
+//!   What came with this program has its hash in there.
+//! - **Signature:** one by a key of the configuration is checked under every policy; `signed` asks for one.
 
 use super::cause::Cause;
 use super::discover::{Candidate, Place};
+use super::isolation::is_bundled;
+use super::lock::{Pin, Pins, pin_name};
 use super::manifest::Manifest;
 use super::read::{Facts, Library};
 use super::report::StageFailure;
-use crate::config::{EntryConfig, PluginsConfig, TrustPolicy};
+use super::signature::{self, SignatureReport};
+use crate::config::{PluginsConfig, TrustPolicy};
 use crate::observe::broken;
+use serde::Serialize;
 use std::path::Path;
 
 /// Who asks: the user and group that the gateway runs as.
@@ -33,6 +39,20 @@ impl Identity {
 
     fn owns(self, facts: &Facts) -> bool {
         facts.uid == self.uid || facts.uid == 0
+    }
+
+    /// A file that must be the gateway's own. Gives what is wrong with it, and the command that mends it.
+    pub(super) fn check_own(self, file: &Path, facts: &Facts) -> Result<(), (String, String)> {
+        let (shown, command) = (file.display(), shell(file));
+        if !self.owns(facts) {
+            let message =
+                format!("{shown} belongs to user {}, the gateway runs as user {}", user(facts.uid), user(self.uid));
+            return Err((message, format!("make the gateway's user its owner: chown {} {command}", self.uid)));
+        }
+        match self.loose(facts) {
+            Some(why) => Err((format!("{shown}: {why}"), format!("take the right away: chmod go-w {command}"))),
+            None => Ok(()),
+        }
     }
 
     /// Why others may write, if they may.
@@ -69,23 +89,28 @@ pub(super) fn check_place(candidate: &Candidate, facts: &Facts, who: Identity) -
     }
     let real = candidate.real.display();
     if let Place::Folder(root) = &candidate.place {
+        let command = shell(&candidate.real);
         if !candidate.real.starts_with(root) {
-            let message = format!("{} leads out of the plugins folder", candidate.path.display());
-            return Err(StageFailure::new(Cause::OutsideFolder, message).because(format!("its real path is {real}")));
+            let found = &candidate.path;
+            let message = format!("{} leads out of the plugins folder", found.display());
+            return Err(StageFailure::new(Cause::OutsideFolder, message).because(format!("its real path is {real}")).hint(
+                format!(
+                    "copy the library into the folder (cp --remove-destination {command} {}), or remove the link and name \
+                     its real place: `engineroom plugins install -l {command}`",
+                    shell(found)
+                ),
+            ));
         }
         if facts.links > 1 {
             let message = format!("{real} has {} names (hard links)", facts.links);
-            return Err(StageFailure::new(Cause::HardLinked, message));
+            return Err(StageFailure::new(Cause::HardLinked, message).hint(format!(
+                "give it one name by copying it: cp {command} {command}.new && mv {command}.new {command}"
+            )));
         }
     }
-    if !who.owns(facts) {
-        let message = format!("{real} belongs to user {}, the gateway runs as user {}", facts.uid, who.uid);
-        return Err(StageFailure::new(Cause::ForeignOwner, message)
-            .hint(format!("make the gateway's user its owner: chown {} {real}", who.uid)));
-    }
-    if let Some(why) = who.loose(facts) {
-        return Err(StageFailure::new(Cause::LooseMode, format!("{real}: {why}"))
-            .hint(format!("take the right away: chmod go-w {real}")));
+    if let Err((message, hint)) = who.check_own(&candidate.real, facts) {
+        let cause = if who.owns(facts) { Cause::LooseMode } else { Cause::ForeignOwner };
+        return Err(StageFailure::new(cause, message).hint(hint));
     }
     let mut folder = candidate.real.parent();
     while let Some(dir) = folder {
@@ -103,48 +128,135 @@ fn check_folder(dir: &Path, who: Identity) -> Result<(), StageFailure> {
     let facts = std::fs::metadata(dir).map(|metadata| Facts::of(&metadata)).map_err(|error| {
         StageFailure::new(Cause::LooseFolder, format!("cannot look at the folder {shown}")).because(error)
     })?;
-    if !who.owns(&facts) {
-        let message = format!("the folder {shown} belongs to user {}", facts.uid);
-        return Err(StageFailure::new(Cause::LooseFolder, message));
-    }
-    match who.loose(&facts) {
-        Some(why) => Err(StageFailure::new(Cause::LooseFolder, format!("the folder {shown}: {why}"))
-            .hint(format!("take the right away: chmod go-w {shown}"))),
-        None => Ok(()),
+    who.check_own(dir, &facts)
+        .map_err(|(message, hint)| StageFailure::new(Cause::LooseFolder, format!("the folder {message}")).hint(hint))
+}
+
+/// A user with the name that the system's own list has for it.
+fn user(uid: u32) -> String {
+    let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut lines = list.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let number = uid.to_string();
+    match lines.find(|fields| fields.get(2) == Some(&number.as_str())) {
+        Some(fields) => format!("{} ({uid})", fields.first().copied().unwrap_or_default()),
+        None => number,
     }
 }
 
-/// Applies the rules that need the entry: hash and policy.
-pub(super) fn check_entry(
-    policy: TrustPolicy,
+/// A path as a shell takes it.
+pub(super) fn shell(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./+=:,@%".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+/// What vouches for a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Vouched {
+    /// What was noted when it was installed, as long as it is the same file.
+    pub pin: Option<Pin>,
+    /// The entry of its plugin names its hash.
+    pub by_entry: bool,
+    /// Its signature, when there is one.
+    pub signature: Option<SignatureReport>,
+}
+
+impl Vouched {
+    /// Why a file is trusted that did not come with this program, if it is.
+    pub fn reason(&self) -> Option<&'static str> {
+        match (&self.pin, self.by_entry, &self.signature) {
+            (Some(_), ..) | (_, true, _) => Some("pinned"),
+            (_, _, Some(SignatureReport::Good { .. })) => Some("signed"),
+            _ => None,
+        }
+    }
+}
+
+/// Applies the rules of hash, signature and policy.
+pub(super) fn vouch(
+    config: &PluginsConfig,
+    pins: &Result<Pins, StageFailure>,
+    candidate: &Candidate,
     manifest: &Manifest,
     library: &Library,
-    entry: &EntryConfig,
-) -> Result<(), StageFailure> {
+) -> Result<Vouched, StageFailure> {
     let id = &manifest.plugin_id;
-    let pinned = entry.sha256.as_deref().map(str::to_ascii_lowercase);
-    if let Some(pinned) = &pinned
-        && *pinned != library.sha256
-    {
-        return Err(StageFailure::new(Cause::HashDiffers, format!("the file of plugin {id} is not the pinned one"))
-            .because(format!("pinned: {pinned}"))
-            .because(format!("found:  {}", library.sha256)));
-    }
-    match policy {
-        TrustPolicy::Any => {}
-        TrustPolicy::Pinned if pinned.is_some() => {}
-        TrustPolicy::Pinned => {
-            return Err(StageFailure::new(Cause::NotPinned, format!("plugin {id} has no pinned hash")).hint(format!(
-                "set plugins.entries.{id}.sha256 = \"{}\", or plugins.trust.policy = \"any\"",
-                library.sha256
-            )));
+    let mut vouched = Vouched::default();
+    let entry = config.entries.get(id).and_then(|entry| entry.sha256.as_deref()).map(str::to_ascii_lowercase);
+    if let Some(pinned) = entry {
+        if pinned != library.sha256 {
+            let message = format!("the file of plugin {id} is not the one that plugins.entries.{id}.sha256 names");
+            return Err(differs(message, &pinned, library)
+                .hint(format!("if the change is yours, set plugins.entries.{id}.sha256 to the hash that was found")));
         }
-        TrustPolicy::Signed => {
-            let message = format!("plugin {id} cannot be verified: signatures are not supported yet");
-            return Err(StageFailure::new(Cause::NotSigned, message));
+        vouched.by_entry = true;
+    }
+    // Only what lies in the plugins folder was installed there; a linked file is its builder's, and may change.
+    if candidate.path.starts_with(&config.dir) {
+        let pins = pins.as_ref().map_err(Clone::clone)?;
+        let name = pin_name(&config.dir, &candidate.path);
+        if let Some(pin) = pins.of(name.as_deref(), id) {
+            if pin.sha256 != library.sha256 {
+                let file = candidate.path.display();
+                let message = format!("{file} is not the file that was installed for plugin {}", pin.plugin);
+                let again = match &pin.source {
+                    Some(source) => {
+                        format!("; `engineroom plugins update {}` takes it again from {source}", pin.plugin)
+                    }
+                    None => String::new(),
+                };
+                return Err(differs(message, &pin.sha256, library).hint(format!(
+                    "if the change is yours, `engineroom plugins install {}` accepts it{again}",
+                    shell(&candidate.path)
+                )));
+            }
+            vouched.pin = Some(pin.clone());
         }
     }
-    Ok(())
+    vouched.signature = signature::check(&candidate.real, &library.bytes, &config.trust_keys)?;
+    obey(config.trust_policy, id, candidate, library, &vouched)?;
+    Ok(vouched)
+}
+
+fn differs(message: String, pinned: &str, library: &Library) -> StageFailure {
+    StageFailure::new(Cause::HashDiffers, message)
+        .because(format!("pinned: {pinned}"))
+        .because(format!("found:  {}", library.sha256))
+}
+
+fn obey(
+    policy: TrustPolicy,
+    id: &str,
+    candidate: &Candidate,
+    library: &Library,
+    vouched: &Vouched,
+) -> Result<(), StageFailure> {
+    let is_pinned = vouched.pin.is_some() || vouched.by_entry || is_bundled(&library.sha256);
+    match (policy, &vouched.signature) {
+        (TrustPolicy::Any, _) | (TrustPolicy::Signed, Some(SignatureReport::Good { .. })) => Ok(()),
+        (TrustPolicy::Pinned, _) if is_pinned => Ok(()),
+        (TrustPolicy::Pinned, _) => {
+            let by_entry = format!("set plugins.entries.{id}.sha256 = \"{}\"", library.sha256);
+            let hint = match candidate.place {
+                Place::Link => format!("linked files are not pinned: {by_entry}, or install a copy"),
+                Place::Folder(_) => format!(
+                    "`engineroom plugins install {}` pins it, once you know that it is the right one; or {by_entry}",
+                    shell(&candidate.path)
+                ),
+            };
+            Err(StageFailure::new(Cause::NotPinned, format!("plugin {id} has no pinned hash")).hint(hint))
+        }
+        (TrustPolicy::Signed, found) => {
+            let why = match found {
+                None => format!("there is no {}", signature::signature_path(&candidate.real).display()),
+                Some(SignatureReport::OtherKey) => {
+                    "its signature was made with a key that plugins.trust.keys does not list".to_owned()
+                }
+                Some(_) => "plugins.trust.keys lists no key".to_owned(),
+            };
+            Err(StageFailure::new(Cause::NotSigned, format!("plugin {id} is not signed by a trusted key")).because(why))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod text;
 mod write;
 
 pub use error::EditError;
+pub(crate) use write::replace;
 
 use std::path::{Path, PathBuf};
 use text::Text;

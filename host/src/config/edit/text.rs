@@ -3,7 +3,7 @@
 
 use super::items::{self, Brackets};
 use std::ops::Range;
-use toml_edit::{Document, InlineTable, Item, Table, TableLike, Value};
+use toml_edit::{Document, InlineTable, Item, Table, Value};
 
 /// The text.
 pub(super) struct Text {

@@ -83,7 +83,7 @@ fn difference(before: &str, after: &str) -> String {
 }
 
 /// Replaces a file whole or not at all; its mode and owner stay, and a link keeps pointing where it points.
-fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::{Error, ErrorKind};
     let target = match std::fs::canonicalize(path) {
         Ok(target) => target,
