@@ -138,7 +138,7 @@ fn plan(reports: &[PluginReport], folder: &Path, links: &[PathBuf], id: &str) ->
     let (installed, linked): (Vec<&PluginReport>, Vec<&PluginReport>) =
         its.iter().partition(|report| report.file.starts_with(folder));
     // A linked folder is no plugin's own: others may lie in it.
-    let in_folder = linked.iter().find(|report| !links.iter().any(|link| *link == report.file));
+    let in_folder = linked.iter().find(|report| !links.contains(&report.file));
     if let Some(linked) = in_folder {
         return Err(CliError::Usage(format!(
             "{} lies in a linked folder: take the file out of there, or the folder out of plugins.links",

@@ -150,7 +150,7 @@ mod tests {
             trusted comment: timestamp:1633700835\tfile:test\tprehashed\n\
             wLMDjy9FLAuxZ3q4NlEvkgtyhrr0gtTu6KC4KBJdITbbOeAi1zBIYo0v4iTgt8jJpIidRJnp94ABQkJAgAooBQ==\n";
         let comment = "timestamp:1633700835 file:test prehashed".to_owned();
-        assert_eq!(verify(text, b"test", &[key.clone()]), Ok(SignatureReport::Good { key, comment }));
+        assert_eq!(verify(text, b"test", std::slice::from_ref(&key)), Ok(SignatureReport::Good { key, comment }));
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl Text {
     /// # Errors
     /// As [`Text::set`].
     pub(super) fn push(&mut self, path: &[&str], item: &str) -> Result<(), String> {
-        let array = self.at(path, |found| array_places(found));
+        let array = self.at(path, array_places);
         let Some(found) = array else { return self.set(path, &format!("[{item}]")) };
         let (brackets, items) = found.ok_or_else(|| path.join("."))?;
         let splices = items::added(&self.text, brackets, &items, item, "", self.line_end);
@@ -189,7 +189,7 @@ impl Text {
     /// # Errors
     /// As [`Text::remove`].
     pub(super) fn take_out(&mut self, path: &[&str], number: usize) -> Result<(), String> {
-        let found = self.at(path, |found| array_places(found)).flatten();
+        let found = self.at(path, array_places).flatten();
         let (brackets, items) = found.ok_or_else(|| path.join("."))?;
         let splices = items::removed(&self.text, brackets, &items, number).ok_or_else(|| path.join("."))?;
         self.splice(splices);
