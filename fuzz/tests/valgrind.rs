@@ -65,7 +65,7 @@ fn in_c(folder: &Path) -> PathBuf {
         .arg(root().join("engine-abi/include"))
         .arg("-o")
         .arg(&library)
-        .arg(root().join("tests/fixtures/c_window/c_window.c"))
+        .arg(root().join("engines/c-window/c_window.c"))
         .status()
         .unwrap();
     assert!(done.success(), "the engine in C does not build");
@@ -78,7 +78,7 @@ fn an_engine_in_c_is_clean_from_its_load_to_its_end() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let said = looked_at(&in_c(folder.path()), "c_window", "");
+    let said = looked_at(&in_c(folder.path()), "c-window", "");
     assert!(said.contains("assemble: ok") && said.contains("disposed: true"), "{said}");
 }
 

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod model;
 pub mod observe;
 pub mod plugins;
+pub mod scaffold;
 pub mod slot;
 mod sync;
 pub mod transcript;

@@ -114,7 +114,7 @@ fn an_engine_that_is_right_passes_at_the_highest_level() {
 
 fn compile(folder: &Path, name: &str, change: &[(&str, &str)]) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut source = std::fs::read_to_string(root.join("tests/fixtures/c_window/c_window.c")).unwrap();
+    let mut source = std::fs::read_to_string(root.join("engines/c-window/c_window.c")).unwrap();
     for (from, to) in change {
         assert!(source.contains(from), "{from}");
         source = source.replace(from, to);
@@ -166,7 +166,8 @@ fn each_check_of_the_file_finds_the_one_file_that_is_wrong_in_its_way() {
             compile(folder, "future", &[("= ENGINEROOM_CONTRACT_MINOR", "= ENGINEROOM_CONTRACT_MINOR + 7")]),
         ),
         ("register", "fail", {
-            let register = "return registrar->register_engine(registrar->context, text(\"c_window\"), &factory);";
+            let register =
+                "return registrar->register_engine(registrar->context, engineroom_str(\"c-window\"), &factory);";
             compile(folder, "idle", &[(register, "(void)registrar; (void)&factory; return 0;")])
         }),
     ];

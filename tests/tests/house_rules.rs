@@ -43,6 +43,14 @@ fn the_readme_shows_the_window_engine_as_it_is_and_it_is_short() {
 }
 
 #[test]
+fn the_page_for_authors_shows_the_smallest_engine_as_it_is() {
+    let page = read("docs/write-an-engine.md");
+    let shown = page.split("<!-- smallest:begin -->\n```rust\n").nth(1);
+    let shown = shown.and_then(|rest| rest.split("```\n<!-- smallest:end -->").next());
+    assert_eq!(shown.expect("the page has the block"), read("engine-abi/examples/smallest.rs"));
+}
+
+#[test]
 fn unsafe_lives_only_where_the_architecture_says() {
     let allowed = ["host/src/plugins/load", "host/src/slot/", "host/src/worker/", "host/src/ledger/live"];
     for file in rust_files("host/src") {

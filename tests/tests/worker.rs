@@ -175,19 +175,19 @@ fn an_engine_in_c_serves_from_a_worker() {
     let status = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-std=c11", "-I"])
         .arg(root.join("engine-abi/include"))
-        .arg(root.join("tests/fixtures/c_window/c_window.c"))
+        .arg(root.join("engines/c-window/c_window.c"))
         .arg("-o")
         .arg(&built)
         .status()
         .unwrap();
     assert!(status.success());
-    let setup = setup.file(&name, &std::fs::read(&built).unwrap()).select("c_window");
+    let setup = setup.file(&name, &std::fs::read(&built).unwrap()).select("c-window");
     let gateway = setup.start();
     for turn in 0..4 {
         let answer = gateway.client().say("s", &format!("Question {turn}?"));
-        assert_eq!((answer.engine(), answer.degraded()), (Some("c_window"), None), "{answer:?}");
+        assert_eq!((answer.engine(), answer.degraded()), (Some("c-window"), None), "{answer:?}");
     }
-    assert!(worker(&gateway, "c_window") > 0);
+    assert!(worker(&gateway, "c-window") > 0);
     assert!(gateway.stop().success());
 }
 

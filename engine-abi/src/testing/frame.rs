@@ -124,6 +124,9 @@ pub(super) const SESSION_ID: &str = "session";
 /// Its key.
 pub(super) const SESSION_KEY: &str = "test:session";
 
+/// Time of a call, unless a test says otherwise.
+const A_MINUTE_MS: i64 = 60_000;
+
 /// Entries as the wire has them, with what they point to.
 pub(super) struct Lent {
     pub(super) entries: Vec<EntryV1>,
@@ -154,6 +157,8 @@ pub(super) struct Frame {
     pub(super) fence: Cell<u64>,
     /// Last entry that was given through the cursor.
     pub(super) read_up_to: Cell<u64>,
+    /// When the call ends at the latest, by the clock of the world.
+    pub(super) deadline_ms: Cell<i64>,
     /// Checks of the cancel signal before it fires.
     pub(super) checks: Cell<u64>,
     /// Pages that were lent.
@@ -194,6 +199,7 @@ impl Frame {
             names,
             fence: Cell::new(0),
             read_up_to: Cell::new(0),
+            deadline_ms: Cell::new(shared.elapsed_ms().saturating_add(A_MINUTE_MS)),
             checks: Cell::new(u64::MAX),
             pages: RefCell::default(),
             lists: RefCell::default(),
@@ -210,6 +216,11 @@ impl Frame {
         self
     }
 
+    /// Milliseconds until the deadline.
+    pub(super) fn remaining_ms(&self) -> u64 {
+        u64::try_from(self.deadline_ms.get() - self.shared.elapsed_ms()).unwrap_or(0)
+    }
+
     pub(super) fn as_wire(&self) -> *const FrameV1 {
         std::ptr::from_ref(self).cast()
     }
@@ -218,10 +229,10 @@ impl Frame {
         CallV1 {
             frame: self.as_wire(),
             sink: &raw const SINK,
-            host: host(),
+            host: host(self.shared.model().is_some()),
             entry: entry_at,
             cancelled,
-            remaining_ms: a_minute,
+            remaining_ms,
         }
     }
 
@@ -298,7 +309,7 @@ pub(super) fn register(entry: &EntryPointV1) -> Result<Registered, Failure> {
     let desk = Desk::default();
     let registrar = RegistrarV1 {
         context: std::ptr::from_ref(&desk).cast(),
-        host: host(),
+        host: host(false),
         register_engine: engine,
         register_memory: memory,
         fail,
@@ -335,10 +346,12 @@ extern "C" fn cancelled(frame: *const FrameV1) -> u32 {
     // SAFETY: the frame of the running call.
     let checks = &unsafe { frame_of(frame) }.checks;
     checks.set(checks.get().saturating_sub(1));
-    u32::from(checks.get() == 0)
+    // SAFETY: as above.
+    u32::from(checks.get() == 0 || unsafe { frame_of(frame) }.remaining_ms() == 0)
 }
-extern "C" fn a_minute(_: *const FrameV1) -> u64 {
-    60_000
+extern "C" fn remaining_ms(frame: *const FrameV1) -> u64 {
+    // SAFETY: the frame of the running call.
+    unsafe { frame_of(frame) }.remaining_ms()
 }
 
 /// A sink that stores what was pushed.

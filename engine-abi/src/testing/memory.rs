@@ -62,7 +62,7 @@ impl Memory {
         let text = |path: Option<&Path>| path.map(|path| path.to_string_lossy().into_owned());
         let (state, workspace) = (text(folders.state).unwrap_or_default(), text(folders.workspace));
         let context = wire::FactoryContextV1 {
-            host: services::host(),
+            host: services::host(false),
             frame: frame.as_wire(),
             engine_id: Str::new("test"),
             config_json: Str::new(config_json),

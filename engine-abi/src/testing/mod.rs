@@ -1,5 +1,90 @@
-//! A small host for an author's tests: runs the hooks of an engine ([`Engine`]) or of a memory provider ([`Memory`]) through
-//! its function table, in the test's own process.
+//! A small host for an author's tests, in the test's own process: no gateway, no network, no file. It runs the hooks of an
+//! engine ([`Engine`]) or of a memory provider ([`Memory`]) through its function table, as the gateway does.
+//!
+//! # Play a session, and look at what the model would see
+//!
+//! [`Engine::play`] is a session that is played turn by turn. Take an engine that keeps what the person asks it to keep, and shows
+//! it with the newest turns that fit:
+//!
+//! ```
+//! use engine_abi::testing::{Engine, World};
+//! use engine_abi::*;
+//!
+//! struct Keeper;
+//!
+//! #[hooks]
+//! impl ContextEngine for Keeper {
+//!     type Config = serde_json::Value;
+//!
+//!     fn create(_: Self::Config, _: &Factory) -> Result<Self> {
+//!         Ok(Keeper)
+//!     }
+//!     fn info(&self) -> Info {
+//!         Info::new("keeper", "Keeper")
+//!     }
+//!     fn ingest(&self, context: &Context, entry: &Entry) -> Result<bool> {
+//!         if let Some(wish) = entry.text().strip_prefix("Remember: ") {
+//!             context.store().put(format!("wish/{:020}", entry.id()), wish);
+//!         }
+//!         Ok(true)
+//!     }
+//!     fn assemble(&self, context: &Context, request: &AssembleRequest) -> Result<Assembly> {
+//!         let (history, budget) = (request.history(), context.session().token_budget().unwrap_or(u64::MAX));
+//!         let wishes = context.store().scan("wish/", None, 100)?;
+//!         let wishes: Vec<_> = wishes.iter().map(|(_, wish)| String::from_utf8_lossy(wish)).collect();
+//!         let shown = Assembly::new().keep(&history.heads()[history.newest_turns(budget)..]);
+//!         Ok(if wishes.is_empty() { shown } else { shown.system_prompt(wishes.join("\n")) })
+//!     }
+//!     fn compact(&self, context: &Context, request: &CompactRequest) -> Result<Compaction> {
+//!         Ok(context.delegate_compaction(request)?)
+//!     }
+//! }
+//!
+//! # fn main() -> std::result::Result<(), engine_abi::testing::Failure> {
+//! // A world is what outlives an engine: its store, the transcripts of sessions, the clock, and the model if there is one.
+//! let world = World::default();
+//! let engine = Engine::within::<Keeper>("{}", &world)?;
+//!
+//! // One whole turn: what the person says, and what the model answers. Its answer is what the model was shown.
+//! let mut play = engine.play("agent:main:desk").with_budget(200);
+//! play.turn("Remember: the pilot is called Marisol.", "I will.")?;
+//! play.small_talk(40)?;
+//!
+//! // What would the model see of the next question? The turn is long gone, the wish is there, and all of it fits.
+//! let shown = play.ask("What is the pilot called?")?;
+//! assert!(shown.contains("the pilot is called Marisol."));
+//! assert!(!shown.texts().contains(&"I will."));
+//! assert_eq!(shown.texts().last(), Some(&"What is the pilot called?"));
+//! assert!(shown.tokens() <= 200);
+//!
+//! // A restart: another instance in the same world.
+//! drop(engine);
+//! let engine = Engine::within::<Keeper>("{}", &world)?;
+//! let mut play = engine.play("agent:main:desk").with_budget(200);
+//! assert!(play.ask("And now?")?.contains("Marisol"));
+//!
+//! // The engine's store is lost; the transcript is the host's, and the engine takes it in anew.
+//! world.forget("agent:main:desk");
+//! let mut play = engine.play("agent:main:desk").with_budget(200);
+//! assert!(play.ask("And now?")?.contains("Marisol"));
+//!
+//! // The end of a session takes its scope of the store with it.
+//! play.delete()?;
+//! assert_eq!(engine.stored_keys(), 0);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # When the host fails
+//!
+//! - [`World::plan_batches`] lets batches of the store fail, with or without being written.
+//! - [`World::set_model`] is the model that `llm.complete` asks; it may fail, and let time pass with [`World::advance`].
+//! - [`Play::cancelled_after`] cancels every call after so many checks; [`Talk::deadline`] lets them expire.
+//! - [`World::tamper`] changes a value of the store past the engine.
+//!
+//! # One hook at a time
+//!
+//! [`Engine::talk`] has every hook of a session by itself, with entries ([`Line`]) that the test makes up:
 //!
 //! ```
 //! # use engine_abi::*;
@@ -22,12 +107,13 @@
 //! assert_eq!(engine.assemble(&history, Some(1000)).unwrap().ids(&history), [1, 2]);
 //! ```
 //!
-//! Tokens are a quarter of the bytes. There is no model and no memory. The store lives as long as the engine, or as the
-//! [`World`] that it is made in; a world has transcripts, too, and can let batches of the store fail.
+//! Tokens are a quarter of the bytes. What this host does not have, the gateway may: memory for engines, and rewriting a transcript.
 #![allow(unsafe_code, reason = "plays the host: lends pointers to an engine's functions and reads what they push")]
 
 mod frame;
 mod memory;
+mod model;
+mod play;
 mod services;
 mod talk;
 mod transcript;
@@ -37,6 +123,8 @@ use crate::wire::{self, CallV1, EntryPointV1, FactoryV1, FrameV1, InstanceV1, St
 pub use frame::{Assembled, Compacted, Failure, InfoSeen, Piece};
 use frame::{Frame, SINK};
 pub use memory::{Folders, Memory};
+pub use model::Asked;
+pub use play::{Play, Shown};
 pub use services::logged;
 pub use talk::{Said, Spawn, Talk};
 use world::Shared;
@@ -203,7 +291,7 @@ impl Engine {
     fn make(factory: &FactoryV1, config_json: &str, world: &World) -> Result<Engine, Failure> {
         let frame = Frame::new(&world.0, &[], None);
         let context = wire::FactoryContextV1 {
-            host: services::host(),
+            host: services::host(world.0.model().is_some()),
             frame: frame.as_wire(),
             engine_id: Str::new("test"),
             config_json: Str::new(config_json),

@@ -1,4 +1,4 @@
-//! The test host and the few services behind it: log, tokens, compaction, store.
+//! The test host and the few services behind it: log, tokens, compaction, store; a model where the world has one.
 
 use super::frame::{Frame, owned};
 use super::frame_of;
@@ -15,10 +15,12 @@ struct Shareable(HostV1);
 unsafe impl Sync for Shareable {}
 
 static HOST: Shareable = Shareable(HostV1 { log, service, last_error, private: std::ptr::null() });
+static HOST_WITH_MODEL: Shareable =
+    Shareable(HostV1 { log, service: service_or_model, last_error, private: std::ptr::null() });
 
-/// The one host of all tests.
-pub(super) fn host() -> *const HostV1 {
-    &raw const HOST.0
+/// The host of all tests, with or without a model.
+pub(super) fn host(has_model: bool) -> *const HostV1 {
+    if has_model { &raw const HOST_WITH_MODEL.0 } else { &raw const HOST.0 }
 }
 
 extern "C" fn log(_: *const HostV1, _: *const FrameV1, level: u32, target: Str, message: Str) {
@@ -44,6 +46,14 @@ extern "C" fn service(_: *const HostV1, id: Str) -> ExtensionV1 {
         Some(wire::service::TRANSCRIPT) => extension(&super::transcript::TRANSCRIPT),
         Some(wire::service::SESSIONS) => extension(&super::transcript::SESSIONS),
         _ => ExtensionV1::NONE,
+    }
+}
+
+extern "C" fn service_or_model(host: *const HostV1, id: Str) -> ExtensionV1 {
+    // SAFETY: the engine lends the text for the call.
+    match unsafe { owned(id) }.as_deref() {
+        Some(wire::service::LLM) => extension(&super::model::LLM),
+        _ => service(host, id),
     }
 }
 

@@ -1,8 +1,9 @@
 //! The hooks of an engine about one session.
 
-use super::frame::{Assembled, Compacted, Failure, Frame};
-use super::{Engine, Line};
+use super::frame::{Assembled, Compacted, Failure, Frame, InfoSeen};
+use super::{Engine, Line, World};
 use crate::wire::{self, CallV1, Str, status};
+use std::time::Duration;
 
 /// An engine with one session: every hook as the host calls it.
 #[derive(Clone)]
@@ -12,6 +13,7 @@ pub struct Talk<'a> {
     key: String,
     ephemeral: bool,
     checks: u64,
+    deadline: Option<Duration>,
 }
 
 /// What a tool said.
@@ -36,7 +38,7 @@ pub struct Spawn<'a> {
 
 impl<'a> Talk<'a> {
     pub(super) fn new(engine: &'a Engine, id: &str, key: &str) -> Talk<'a> {
-        Talk { engine, id: id.to_owned(), key: key.to_owned(), ephemeral: false, checks: u64::MAX }
+        Talk { engine, id: id.to_owned(), key: key.to_owned(), ephemeral: false, checks: u64::MAX, deadline: None }
     }
 
     /// The same with turns of which nothing is stored.
@@ -49,6 +51,29 @@ impl<'a> Talk<'a> {
     #[must_use]
     pub fn cancelled_after(self, checks: u64) -> Talk<'a> {
         Talk { checks, ..self }
+    }
+
+    /// The same with calls that must be done after so much time of the world's clock; without it they have a minute.
+    #[must_use]
+    pub fn deadline(self, time: Duration) -> Talk<'a> {
+        Talk { deadline: Some(time), ..self }
+    }
+
+    /// `info`.
+    ///
+    /// # Errors
+    ///
+    /// What the hook said.
+    pub fn info(&self) -> Result<InfoSeen, Failure> {
+        self.engine.info()
+    }
+
+    pub(super) fn table(&self) -> &wire::EngineV1 {
+        self.engine.table()
+    }
+
+    pub(super) fn world(&self) -> &World {
+        &self.engine.world
     }
 
     /// `bootstrap`, before the entry `fence`, or 0; how many entries were taken over.
@@ -91,6 +116,22 @@ impl<'a> Talk<'a> {
         let args = wire::IngestArgsV1 { session: frame.session(), entries: frame.list() };
         self.run(&frame, self.engine.table().ingest, &args)?;
         frame.out().ingested.map(|count| count > 0).ok_or_else(|| Failure::missing("ingest"))
+    }
+
+    /// `afterTurn`: the whole session, of which the last `new` entries are this turn's.
+    ///
+    /// # Errors
+    ///
+    /// What the hook said.
+    pub fn after_turn(&self, session: &[Line], new: usize) -> Result<(), Failure> {
+        let frame = self.frame(session, None);
+        let args = wire::AfterTurnArgsV1 {
+            session: frame.session(),
+            entries: frame.list(),
+            pre_prompt_message_count: session.len().saturating_sub(new) as u64,
+            auto_compaction_summary: Str::NONE,
+        };
+        self.run(&frame, self.engine.table().after_turn, &args)
     }
 
     /// `commitTurn`; a code from [`wire::commit_status`].
@@ -299,6 +340,10 @@ impl<'a> Talk<'a> {
     fn frame(&self, lines: &[Line], token_budget: Option<u64>) -> Frame {
         let frame = Frame::of(&self.engine.world.0, lines, token_budget, (&self.id, &self.key));
         frame.checks.set(self.checks);
+        if let Some(time) = self.deadline {
+            let time = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+            frame.deadline_ms.set(self.world().0.elapsed_ms().saturating_add(time));
+        }
         frame.ephemeral(self.ephemeral)
     }
 

@@ -1,11 +1,14 @@
 //! What outlives an engine under test: the store, the transcripts, and what the host knows of them.
 
 use super::Line;
+use super::model::{Asked, Model};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// A store, and the transcripts of sessions. Several engines may be made in it, one after the other.
+/// A store, the transcripts of sessions, a clock, and a model if one is set. Several engines may be made in it, one after the
+/// other: that is a restart.
 #[derive(Clone, Default)]
 pub struct World(pub(super) Arc<Shared>);
 
@@ -34,9 +37,47 @@ pub(super) struct Shared {
     /// What becomes of the next batches; `None` is what it should be.
     faults: Mutex<VecDeque<Option<Fault>>>,
     sessions_granted: AtomicBool,
+    model: Mutex<Option<Model>>,
+    /// Milliseconds since the clock of the world began.
+    elapsed_ms: AtomicI64,
 }
 
+/// When the clock of every world begins: 2025-01-01T00:00:00Z, in ms since the epoch.
+const BEGIN_MS: i64 = 1_735_689_600_000;
+
 impl World {
+    /// What the clock says, in ms since the epoch. It begins with 2025 and stands still but for [`World::advance`].
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
+        BEGIN_MS + self.0.elapsed_ms()
+    }
+
+    /// Lets time pass: for what is said later, and for the deadline of a call that is running (from within the model).
+    pub fn advance(&self, time: Duration) {
+        self.0.elapsed_ms.fetch_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX), Ordering::AcqRel);
+    }
+
+    /// From now on there is a model: `answer` says what it answers, or why it fails. Without one, `llm.complete` is absent.
+    pub fn set_model(&self, answer: impl Fn(&Asked) -> Result<String, String> + Send + Sync + 'static) {
+        *lock(&self.0.model) = Some(Arc::new(answer));
+    }
+
+    /// The active branch of a session.
+    #[must_use]
+    pub fn transcript(&self, session_key: &str) -> Vec<Line> {
+        lock(&self.0.transcripts).get(session_key).cloned().unwrap_or_default()
+    }
+
+    /// Makes a session, unless it is there.
+    pub(super) fn begin(&self, session_key: &str) {
+        lock(&self.0.transcripts).entry(session_key.to_owned()).or_default();
+    }
+
+    /// Adds to the active branch of a session.
+    pub(super) fn append(&self, session_key: &str, lines: &[Line]) {
+        lock(&self.0.transcripts).entry(session_key.to_owned()).or_default().extend_from_slice(lines);
+    }
+
     /// Sets the active branch of a session.
     pub fn set_transcript(&self, session_key: &str, lines: &[Line]) {
         lock(&self.0.transcripts).insert(session_key.to_owned(), lines.to_vec());
@@ -45,6 +86,11 @@ impl World {
     /// Deletes a session: its transcript and its scope of the store.
     pub fn delete(&self, session_id: &str, session_key: &str) {
         lock(&self.0.transcripts).remove(session_key);
+        self.forget(session_id);
+    }
+
+    /// Loses everything that the engine knows of a session: its scope of the store is empty, and nothing was handed over.
+    pub fn forget(&self, session_id: &str) {
         self.drop_scope(session_id);
         lock(&self.0.handed).remove(session_id);
     }
@@ -101,6 +147,14 @@ impl Shared {
 
     pub(super) fn transcripts(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Line>>> {
         lock(&self.transcripts)
+    }
+
+    pub(super) fn model(&self) -> Option<Model> {
+        lock(&self.model).clone()
+    }
+
+    pub(super) fn elapsed_ms(&self) -> i64 {
+        self.elapsed_ms.load(Ordering::Acquire)
     }
 
     pub(super) fn next_fault(&self) -> Option<Fault> {

@@ -1,6 +1,7 @@
 //! What can be said on the command line.
 
 use crate::config::Overrides;
+use crate::scaffold::{Lang, Template};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -171,6 +172,8 @@ pub struct ReplayArgs {
 /// `plugins`.
 #[derive(Debug, Subcommand)]
 pub enum PluginsCommand {
+    /// Make a folder with a working engine or memory provider, and everything that it is built from
+    New(NewArgs),
     /// List the files of the plugins folder and what became of them
     List,
     /// Show what is in one file, without running a line of it
@@ -334,6 +337,23 @@ pub enum CheckIsolation {
     Process,
     /// One after the other
     Both,
+}
+
+/// `plugins new`.
+#[derive(Debug, Args)]
+pub struct NewArgs {
+    /// Its id, which is also the name of the folder: lower-case letters, digits, "-" and "_"
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Language
+    #[arg(long, value_name = "LANG", default_value = "rust")]
+    pub lang: Lang,
+    /// What to begin with
+    #[arg(long, value_name = "TEMPLATE", default_value = "window")]
+    pub template: Template,
+    /// Folder to make [default: NAME in the working folder]
+    #[arg(long, value_name = "DIR")]
+    pub path: Option<PathBuf>,
 }
 
 /// `sessions`.

@@ -133,8 +133,9 @@ fn is_wrong_input(code: &str) -> bool {
     code.starts_with("CE1") || ["CE380", "CE382", "CE660"].contains(&code) || WRONG_USAGE.contains(&code)
 }
 
-/// Of the installation: what makes no sense, however often it is tried.
-const WRONG_USAGE: [&str; 8] = ["CE831", "CE832", "CE833", "CE834", "CE839", "CE840", "CE842", "CE845"];
+/// Of the installation, and of a folder for an author: what makes no sense, however often it is tried.
+const WRONG_USAGE: [&str; 11] =
+    ["CE831", "CE832", "CE833", "CE834", "CE839", "CE840", "CE842", "CE845", "CE880", "CE881", "CE882"];
 
 impl CliError {
     /// An error of another room.

@@ -20,6 +20,7 @@ mod gateway;
 mod inspect;
 mod install;
 mod live;
+mod new;
 mod out;
 mod plugins;
 mod release;
@@ -60,6 +61,14 @@ pub fn main() -> ExitCode {
         return ExitCode::from(out.error(&CliError::Usage(usage.into())).code());
     }
     crate::observe::init_tracing(crate::observe::LogFormat::from_env(), log_filter(&cli.command));
+    // A folder for an author needs no configuration, and must not fail on one that is wrong.
+    let cli = match cli {
+        Cli { command: Command::Plugins(PluginsCommand::New(args)), .. } => {
+            let verdict = new::run(&out, args).unwrap_or_else(|error| out.error(&error));
+            return ExitCode::from(verdict.code());
+        }
+        other => other,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,

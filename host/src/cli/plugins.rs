@@ -11,6 +11,7 @@ use std::path::Path;
 
 pub(super) async fn run(context: &Context, command: PluginsCommand) -> Result<Verdict, CliError> {
     match command {
+        PluginsCommand::New(args) => super::new::run(&context.out, args),
         PluginsCommand::List => list(context).await,
         PluginsCommand::Inspect { what } => super::inspect::run(context, &what).await,
         PluginsCommand::Check(args) => super::check::run(context, args).await,
