@@ -2,6 +2,7 @@
 
 use super::{InstallError, Parcel};
 use crate::config::{Config, TrustPolicy};
+use crate::plugins::inspect;
 use crate::plugins::read::sha256_hex;
 use crate::plugins::{
     Cause, Manifest, PluginReport, SignatureReport, StageFailure, Wanted, check, discover, signature_path,
@@ -34,6 +35,7 @@ const MENDED_BY_CONFIGURATION: [Cause; 2] = [Cause::BadConfig, Cause::FactoryErr
 /// # Errors
 /// [`InstallError::Refused`] with the failure of the stage; [`InstallError::Write`] when there is no place to try it.
 pub fn examine(config: &Config, parcel: Parcel) -> Result<Examined, InstallError> {
+    let parcel = named(parcel)?;
     let scratch = scratch(&config.plugins.dir)?;
     let refused = |failure: StageFailure| InstallError::Refused {
         name: parcel.name.clone(),
@@ -42,8 +44,7 @@ pub fn examine(config: &Config, parcel: Parcel) -> Result<Examined, InstallError
     let (trial, file) = trial(config, &parcel, scratch.path())?;
     let report = discover(&trial.plugins).into_iter().next();
     let Some(report) = report else {
-        let failure = StageFailure::new(Cause::NotALibrary, "it has no name of a library: lib….so, or .dylib on macOS");
-        return Err(refused(failure));
+        return Err(refused(StageFailure::new(Cause::InspectFault, "the library was not found where it was put")));
     };
     if let Some(failure) = report.failure {
         return Err(refused(failure));
@@ -67,6 +68,21 @@ pub fn examine(config: &Config, parcel: Parcel) -> Result<Examined, InstallError
     }
     let notes = tried.reports.into_iter().flat_map(|report: PluginReport| report.notes).collect();
     Ok(Examined { parcel, sha256, manifest, signature, open, notes })
+}
+
+/// A library whose name is none of a library, as a download's may be, is named after its plugin.
+fn named(mut parcel: Parcel) -> Result<Parcel, InstallError> {
+    if super::is_library_name(Path::new(&parcel.name)) {
+        return Ok(parcel);
+    }
+    match inspect::inspect(&parcel.bytes) {
+        Ok(manifest) => {
+            let (before, behind) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+            parcel.name = format!("{before}{}{behind}", manifest.plugin_id);
+            Ok(parcel)
+        }
+        Err(failure) => Err(InstallError::Refused { name: parcel.name, failure }),
+    }
 }
 
 /// Everything that a library offers.

@@ -119,12 +119,14 @@ fn what_is_wrong_with_a_file_is_told_and_nothing_is_changed() {
     let bench = Bench::new();
     let at = |name: &str| bench.base.path().join(name);
     std::fs::write(at("libtext.so"), "not a library, just words that go on for a while").unwrap();
+    std::fs::write(at("plugins.toml"), "[plugins]\nenabled = true # just words\n").unwrap();
     let no_manifest = built(&bench, &Fixture::new("w").without_manifest(), "libplain.so");
     let other = built(&bench, &Fixture::new("w").key("contract", "9.9"), "libother.so");
     let dies = built(&bench, &Fixture::new("w").start("abort();"), "libdies.so");
     let twice = built(&bench, &Fixture::new("w").enroll("return 1;"), "libfails.so");
     for (path, code) in [
         (at("libtext.so"), Cause::NotALibrary),
+        (at("plugins.toml"), Cause::NotALibrary),
         (no_manifest, Cause::NoManifest),
         (other, Cause::OtherContract),
         (dies, Cause::ProbeSignal),
@@ -148,6 +150,15 @@ fn what_is_wrong_with_a_file_is_told_and_nothing_is_changed() {
     assert_eq!(names(&bench), [""; 0]);
     let left = std::fs::read_dir(bench.base.path()).unwrap().flatten().map(|entry| entry.file_name());
     assert!(!left.into_iter().any(|name| name.to_string_lossy().starts_with(".engineroom")));
+}
+
+#[test]
+fn a_library_without_a_name_of_one_is_named_after_its_plugin() {
+    let bench = Bench::new();
+    let file = built(&bench, &Fixture::new("w"), "download");
+    let done = install_file(&bench, &file).unwrap();
+    assert_eq!(done.file, bench.at(&format!("{}w{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)));
+    assert_eq!(only(&bench).failure, None);
 }
 
 #[test]
