@@ -29,6 +29,7 @@ mod tests;
 
 pub use error::ApiError;
 pub use serve::serve;
+pub(crate) use status::nobody_serves;
 
 use crate::gateway::Gateway;
 use crate::observe::{Metrics, broken};

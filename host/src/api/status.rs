@@ -32,7 +32,7 @@ pub(super) async fn healthz(State(api): State<Arc<Api>>, Extension(caller): Exte
 }
 
 /// Why no engine serves the gateway's slot, when none does: the policy is strict and its whole chain is out.
-fn nobody_serves(slot: &Slot) -> Option<String> {
+pub(crate) fn nobody_serves(slot: &Slot) -> Option<String> {
     if slot.effective(MAIN_AGENT) != "none" {
         return None;
     }

@@ -21,7 +21,7 @@ pub struct Cli {
 /// Flags that every command takes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Common {
-    /// Configuration file [default: plugins.toml in the working folder]
+    /// Configuration file [default: plugins.toml in the working folder, else the user's or the system's]
     #[arg(long, value_name = "FILE", global = true, env = "ENGINEROOM_CONFIG", hide_env_values = true)]
     pub config: Option<PathBuf>,
     /// Override a value of the configuration, such as gateway.drain_ms=5000; may be repeated
@@ -78,6 +78,20 @@ pub enum Command {
     /// The database of the state folder: whether it is sound, and what to save of a damaged one
     #[command(subcommand)]
     Store(StoreCommand),
+    /// Print the completions of a shell
+    ///
+    /// bash: engineroom completions bash > ~/.local/share/bash-completion/completions/engineroom
+    Completions {
+        /// The shell
+        #[arg(value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+    /// Write a manual page a command into a folder
+    Man {
+        /// The folder, such as ~/.local/share/man/man1; it is made when it is not there
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
 }
 
 /// `store`.
@@ -609,6 +623,7 @@ mod tests {
 
     #[test]
     fn wrong_usage_is_refused_with_two() {
+        refused("engineroom completions tcsh", "zsh");
         refused("engineroom replay", "FILE");
         refused("engineroom replay x --budget 0", "0");
         refused("engineroom replay x --format xml", "openai");

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::error::{CliError, Verdict};
 use super::out::Tone;
 use super::running::Announcement;
+use super::supervisor;
 use crate::api::{self, Api};
 use crate::gateway::Gateway;
 use crate::model::ModelInfo;
@@ -56,11 +57,13 @@ async fn serve(context: &Context, gateway: &Arc<Gateway>, signals: &mut Signals)
     let mut server = std::pin::pin!(server);
     gateway.turns.tend_subagents();
     greet(context, gateway, address);
+    supervisor::listens(gateway, address);
     let ended = tokio::select! {
         () = signals.next() => None,
         ended = &mut server => Some(ended),
     };
     gateway.stopping();
+    supervisor::stops(gateway);
     // From here on commands no longer find this gateway; its lock is released when the store is closed.
     drop(announcement);
     if let Some(ended) = ended {

@@ -30,9 +30,11 @@ mod running;
 mod say;
 mod select;
 mod sessions;
+mod shell;
 mod sse;
 mod store;
 mod subagents;
+mod supervisor;
 mod turn;
 mod uninstall;
 mod update;
@@ -56,9 +58,15 @@ pub fn main() -> ExitCode {
         }
     };
     let out = Out::new(cli.common.json);
-    if cli.common.json && matches!(cli.command, Command::Chat(_)) {
-        let usage = "chat is for people and has no JSON; `engineroom turn --json` is one turn for programs";
+    if let Some(usage) = without_json(&cli.command).filter(|_| cli.common.json) {
         return ExitCode::from(out.error(&CliError::Usage(usage.into())).code());
+    }
+    // Of the commands themselves, whatever is configured.
+    if let Command::Completions { shell } = cli.command {
+        return ExitCode::from(shell::completions(out, shell).code());
+    }
+    if let Command::Man { dir } = &cli.command {
+        return ExitCode::from(shell::man(out, dir).unwrap_or_else(|error| out.error(&error)).code());
     }
     crate::observe::init_tracing(crate::observe::LogFormat::from_env(), log_filter(&cli.command));
     // A folder for an author needs no configuration, and must not fail on one that is wrong.
@@ -89,6 +97,17 @@ pub fn main() -> ExitCode {
     ExitCode::from(verdict.code())
 }
 
+/// What to say of a command that has no JSON.
+fn without_json(command: &Command) -> Option<&'static str> {
+    match command {
+        Command::Chat(_) => {
+            Some("chat is for people and has no JSON; `engineroom turn --json` is one turn for programs")
+        }
+        Command::Completions { .. } => Some("completions are a script for a shell and have no JSON"),
+        _ => None,
+    }
+}
+
 /// Flags of the command that stand for values of the configuration.
 fn overrides(cli: &Cli) -> crate::config::Overrides {
     let mut overrides = cli.common.overrides();
@@ -108,6 +127,8 @@ async fn run(context: &Context, command: Command) -> Result<Verdict, CliError> {
         Command::Plugins(command) => plugins::run(context, command).await,
         Command::Sessions(command) => sessions::run(context, command).await,
         Command::Store(command) => store::run(context, &command).await,
+        // Done before there is a context.
+        Command::Completions { .. } | Command::Man { .. } => Ok(Verdict::Well),
     }
 }
 

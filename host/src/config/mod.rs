@@ -31,6 +31,8 @@ use std::path::{Path, PathBuf};
 
 /// Name of the file that is read from the working folder when no other is named.
 pub const DEFAULT_FILE: &str = "plugins.toml";
+/// Where a package puts it: the last place that is looked at.
+const SYSTEM_FOLDER: &str = "/etc/engineroom";
 
 /// Values from the command line, the strongest source.
 #[derive(Debug, Clone, Default)]
@@ -59,11 +61,27 @@ pub struct Loaded {
 
 /// Reads the configuration.
 ///
-/// `path` is what `--config` names; without it `plugins.toml` of the working folder is read, and when that does not exist the
-/// defaults count, with a note. Mistakes are collected and returned together.
+/// `path` is what `--config` names; without it `plugins.toml` of the working folder is read, else that of the user's
+/// configuration folder, else that of the system's. When there is none the defaults count, with a note. Mistakes are collected
+/// and returned together.
 pub fn load(path: Option<&Path>, overrides: &Overrides) -> Result<Loaded, ConfigError> {
     let working = std::env::current_dir().unwrap_or_default();
-    load_from(path, overrides, &|name| std::env::var(name).ok(), &working)
+    let env = |name: &str| std::env::var(name).ok();
+    let found = path.is_none().then(|| elsewhere(&env, &working, Path::new(SYSTEM_FOLDER))).flatten();
+    load_from(path.or(found.as_deref()), overrides, &env, &working)
+}
+
+/// The file that counts where the working folder has none.
+fn elsewhere(env: &dyn Fn(&str) -> Option<String>, working: &Path, system: &Path) -> Option<PathBuf> {
+    if working.join(DEFAULT_FILE).exists() {
+        return None;
+    }
+    let user = user_folder(env, "XDG_CONFIG_HOME", ".config");
+    [user, Some(system.to_path_buf())]
+        .into_iter()
+        .flatten()
+        .map(|dir| dir.join(DEFAULT_FILE))
+        .find(|file| file.is_file())
 }
 
 /// [`load`] with its surroundings handed in: the environment and the working folder.
@@ -80,7 +98,7 @@ pub fn load_from(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => match path {
             Some(_) => return Err(ConfigError::Missing { path: file }),
             None => {
-                notes.push(format!("no {DEFAULT_FILE} in {}: the defaults count", working.display()));
+                notes.push(nothing_configured(env, working));
                 None
             }
         },
@@ -249,12 +267,29 @@ fn check_host(reader: &mut Reader<'_>, front: &str, model: &ModelConfig) {
 /// The user's state folder: `$XDG_STATE_HOME/engineroom` or `~/.local/state/engineroom`; on macOS
 /// `~/Library/Application Support/engineroom`.
 fn default_state_dir(env: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    user_folder(env, "XDG_STATE_HOME", ".local/state")
+}
+
+/// The user's folder of a kind for this program: what the variable names, else one below the home folder.
+fn user_folder(env: &dyn Fn(&str) -> Option<String>, variable: &str, below_home: &str) -> Option<PathBuf> {
     let folder = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || folder("HOME");
     if cfg!(target_os = "macos") {
         return Some(home()?.join("Library/Application Support/engineroom"));
     }
-    Some(folder("XDG_STATE_HOME").or_else(|| Some(home()?.join(".local/state")))?.join("engineroom"))
+    Some(folder(variable).or_else(|| Some(home()?.join(below_home)))?.join("engineroom"))
+}
+
+/// What it means that there is no file, and what to do for an engine.
+fn nothing_configured(env: &dyn Fn(&str) -> Option<String>, working: &Path) -> String {
+    let everywhere = user_folder(env, "XDG_CONFIG_HOME", ".config")
+        .map(|folder| format!("; {} counts wherever a command is started", folder.join(DEFAULT_FILE).display()))
+        .unwrap_or_default();
+    format!(
+        "no {DEFAULT_FILE} in {}: the defaults count, the model is the offline one, and legacy serves. For an engine put its \
+         library into the folder that [plugins] dir names and its id into [plugins.slots] contextEngine{everywhere}",
+        working.display()
+    )
 }
 
 fn origins(config: &Config, places: &std::collections::BTreeMap<String, Place>) -> Vec<Origin> {

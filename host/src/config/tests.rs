@@ -527,3 +527,30 @@ fn without_a_home_folder_only_an_unsaid_state_folder_is_worth_a_note() {
     assert!(notes("").iter().any(|note| note.contains("no home folder")));
     assert_eq!(notes("[gateway]\nstate_dir = \"state\"\n"), Vec::<String>::new());
 }
+
+#[test]
+fn without_a_file_here_the_users_counts_then_the_systems_and_else_it_is_said_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let [working, home, system] = ["working", "home", "system"].map(|name| folder.path().join(name));
+    let user = home.join(if cfg!(target_os = "macos") {
+        "Library/Application Support/engineroom"
+    } else {
+        ".config/engineroom"
+    });
+    for dir in [&working, &user, &system] {
+        std::fs::create_dir_all(dir).unwrap();
+    }
+    let env = |name: &str| (name == "HOME").then(|| home.display().to_string());
+    let found = || elsewhere(&env, &working, &system);
+    assert_eq!(found(), None);
+    let told = load_from(None, &Overrides::default(), &env, &working).unwrap();
+    assert!(!told.from_file && told.config.plugins.slots.context_engine.is_empty(), "{:?}", told.config.plugins.slots);
+    let place = user.join(DEFAULT_FILE).display().to_string();
+    assert!(told.notes.iter().any(|note| note.contains("legacy serves") && note.contains(&place)), "{:?}", told.notes);
+    for dir in [&system, &user] {
+        std::fs::write(dir.join(DEFAULT_FILE), "").unwrap();
+        assert_eq!(found(), Some(dir.join(DEFAULT_FILE)));
+    }
+    std::fs::write(working.join(DEFAULT_FILE), "").unwrap();
+    assert_eq!(found(), None, "the working folder's comes first");
+}
