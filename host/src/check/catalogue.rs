@@ -203,7 +203,7 @@ checks! {
         "the cursor's place `handed-over` begins behind what the engine was given already",
         "start `bootstrap` at `handed-over`, and take in each entry once, by its id";
     Kill = "kill", 3, Failure,
-        "Killed at any moment of a commit, the engine loses and doubles nothing.",
+        "Killed at any moment of a commit or a bootstrap, the engine loses and doubles nothing.",
         "a turn that was not settled is offered again under its key; a batch of the store is whole or not at all",
         "write all of a turn, and its key, in one batch";
     Branch = "branch", 3, Failure,

@@ -174,10 +174,12 @@ pub(super) fn judge(request: &Request, tasks: &[Task], told: Vec<Told>) -> Vec<O
                     _ => Status::Pass,
                 },
             };
-            let causes = match &status {
-                Status::Fail { .. } | Status::Warn { .. } => told.causes.clone(),
-                _ => Vec::new(),
-            };
+            let mut causes = Vec::new();
+            if matches!(status, Status::Fail { .. } | Status::Warn { .. }) {
+                let of_another = stray.filter(|_| found.is_none());
+                causes.extend(of_another.map(|one| format!("{}: {}", one.check, one.check.says())));
+                causes.extend(told.causes.iter().cloned());
+            }
             outcomes.push(Outcome {
                 isolation: Some(task.place),
                 took: told.took,
@@ -187,4 +189,68 @@ pub(super) fn judge(request: &Request, tasks: &[Task], told: Vec<Told>) -> Vec<O
         }
     }
     outcomes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugins::Door;
+
+    fn task(play: Play) -> Task {
+        let load = LoadRequest {
+            staged: "lib.so".into(),
+            plugin_id: "p".into(),
+            door: Door::C,
+            engines: vec!["e".into()],
+            memory: Vec::new(),
+            wanted: vec![Wanted::engine("e")],
+            config_json: "{}".into(),
+            limits: crate::config::LimitsConfig::default(),
+            deadline_ms: 1,
+        };
+        Task { play, place: Place::InProcess, wanted: Wanted::engine("e"), load, config: BTreeMap::new() }
+    }
+
+    /// What becomes of each check when the plays told this, each finding ending its play.
+    fn judged(told: &[(Play, Option<Finding>)]) -> BTreeMap<Check, Status> {
+        let tasks: Vec<Task> = told.iter().map(|(play, _)| task(*play)).collect();
+        let one = |finding: &Option<Finding>| Told {
+            cut: finding.as_ref().map(|finding| finding.check),
+            findings: finding.iter().cloned().collect(),
+            ..Told::default()
+        };
+        let told = told.iter().map(|(_, finding)| one(finding)).collect();
+        let outcomes = judge(&Request::new("lib.so", 1), &tasks, told);
+        outcomes.into_iter().map(|outcome| (outcome.check, outcome.status)).collect()
+    }
+
+    #[test]
+    fn a_fault_is_told_once_and_where_it_belongs() {
+        let panic = Finding::new(Check::Panics, "assemble: it panicked");
+        let known = judged(&[(Play::Ordinary, Some(panic.clone())), (Play::Fuzz, Some(panic.clone()))]);
+        assert_eq!(known[&Check::Panics], Status::Fail { found: panic.found });
+        assert_eq!(known[&Check::Spans], Status::Unreached { because: Check::Panics });
+        assert_eq!(known[&Check::Fuzz], Status::Unreached { because: Check::Panics });
+    }
+
+    #[test]
+    fn what_only_a_later_play_meets_is_told_by_its_own_check() {
+        let panic = Finding::new(Check::Panics, "assemble: it panicked");
+        let judged = judged(&[(Play::Ordinary, None), (Play::Fuzz, Some(panic))]);
+        assert_eq!((&judged[&Check::Panics], &judged[&Check::Spans]), (&Status::Pass, &Status::Pass));
+        assert_eq!(judged[&Check::Fuzz], Status::Fail { found: "[panics] assemble: it panicked".into() });
+    }
+
+    #[test]
+    fn prompts_that_always_differ_are_not_compared() {
+        let differs = |check| Finding { compared: true, ..Finding::new(check, "they differ") };
+        let restart = (Play::Restart, Some(differs(Check::Restart)));
+        let alone = judged(std::slice::from_ref(&restart));
+        assert_eq!(alone[&Check::Restart], Status::Fail { found: "they differ".into() });
+        let never_the_same = judged(&[restart, (Play::Twice, Some(differs(Check::Deterministic)))]);
+        for check in [Check::Restart, Check::Durable] {
+            assert_eq!(never_the_same[&check], Status::Unreached { because: Check::Deterministic });
+        }
+        assert_eq!(never_the_same[&Check::Deterministic], Status::Warn { found: "they differ".into() });
+    }
 }

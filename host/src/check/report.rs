@@ -102,6 +102,8 @@ pub struct Outcome {
     pub code: Option<&'static str>,
     /// What stands behind it, outermost cause first.
     pub causes: Vec<String>,
+    /// What to do, where a stage knows it more exactly than the check.
+    pub hint: Option<String>,
 }
 
 impl Serialize for Outcome {
@@ -121,6 +123,8 @@ impl Serialize for Outcome {
             #[serde(skip_serializing_if = "<[String]>::is_empty")]
             causes: &'a [String],
             #[serde(skip_serializing_if = "Option::is_none")]
+            hint: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
             says: Option<&'static str>,
             #[serde(skip_serializing_if = "Option::is_none")]
             mend: Option<&'static str>,
@@ -135,6 +139,7 @@ impl Serialize for Outcome {
             took_ms: u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
             code: self.code,
             causes: &self.causes,
+            hint: self.hint.as_deref(),
             says: explain.then(|| self.check.says()),
             mend: explain.then(|| self.check.mend()),
         }
@@ -144,15 +149,23 @@ impl Serialize for Outcome {
 
 impl Outcome {
     pub(super) fn new(check: Check, status: Status) -> Outcome {
-        Outcome { check, engine: None, isolation: None, status, took: Duration::ZERO, code: None, causes: Vec::new() }
+        Outcome {
+            check,
+            engine: None,
+            isolation: None,
+            status,
+            took: Duration::ZERO,
+            code: None,
+            causes: Vec::new(),
+            hint: None,
+        }
     }
 
-    /// What a stage refused. The stage's own hint is more exact than the check's.
+    /// What a stage refused.
     pub(super) fn refused(check: Check, failure: &StageFailure) -> Outcome {
-        let mut causes = failure.causes.clone();
-        causes.push(format!("hint: {}", failure.hint));
         let status = Status::found(check, failure.message.clone());
-        Outcome { code: Some(failure.code), causes, ..Outcome::new(check, status) }
+        let (causes, hint) = (failure.causes.clone(), Some(failure.hint.clone()));
+        Outcome { code: Some(failure.code), causes, hint, ..Outcome::new(check, status) }
     }
 
     pub(super) fn of(mut self, engine: &str) -> Outcome {

@@ -62,6 +62,8 @@ fn request(args: &CheckArgs) -> Result<Request, CliError> {
             near: near(),
         })?);
     }
+    // Who names a check wants it, whatever its level.
+    request.level = request.only.iter().map(|check| check.level()).max().unwrap_or(request.level);
     request.config = config(args)?;
     Ok(request)
 }
@@ -152,6 +154,9 @@ fn line(out: &Out, outcome: &Outcome) {
             let code = outcome.code.map(|code| format!(" [{code}]")).unwrap_or_default();
             out.line(&format!("{indent}found: {}{code}", short(&text, 600)));
             outcome.causes.iter().for_each(|cause| out.line(&format!("{indent}  {}", short(cause, 300))));
+            if let Some(hint) = &outcome.hint {
+                out.line(&format!("{indent}hint: {}", short(hint, 300)));
+            }
             out.line(&format!("{indent}the contract says: {}", check.says()));
             out.line(&format!("{indent}mend it: {}", check.mend()));
         }

@@ -1,6 +1,6 @@
 //! What goes into a hook and what comes out, in owned types of the host.
 
-use crate::transcript::{EntryId, Message};
+use crate::transcript::{Entry, EntryBody, EntryId, Message, Role, stored_flags};
 use engine_abi::wire;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -144,6 +144,28 @@ pub struct EntryRef {
     pub head: wire::EntryHeadV1,
     /// The body.
     pub message: Arc<Message>,
+}
+
+impl EntryRef {
+    /// A stored entry as an engine sees it; `None` for a compaction.
+    pub fn of(entry: &Entry) -> Option<EntryRef> {
+        let EntryBody::Message(message) = &entry.body else { return None };
+        let flags = [
+            (message.role == Role::User, wire::entry_flags::TURN_START),
+            (!message.tool_calls.is_empty(), wire::entry_flags::TOOL_CALLS),
+            (message.has_media(), wire::entry_flags::MEDIA),
+            (entry.flags & stored_flags::HEARTBEAT != 0, wire::entry_flags::HEARTBEAT),
+        ];
+        let head = wire::EntryHeadV1 {
+            id: entry.id,
+            time_ms: entry.time_ms,
+            tokens: entry.tokens,
+            role: message.role.code(),
+            flags: flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum(),
+            text_bytes: message.text().len().try_into().unwrap_or(u32::MAX),
+        };
+        Some(EntryRef { head, message: Arc::clone(message) })
+    }
 }
 
 /// A fixed place in the transcript.

@@ -4,16 +4,16 @@
 use super::facts::*;
 use super::failure::{FailureKind, HookFailure};
 use super::hook::Hook;
+use super::pairs::Pairs;
 use super::segment::{Segment, SegmentContext};
 use super::services::*;
 use super::single::Single;
 use super::slot::MAIN_AGENT;
 use crate::plugins::{Cause, Stage, StageFailure};
-use crate::transcript::{EngineOp, Message, Role, ToolCall, ToolFunction};
+use crate::transcript::{Message, Role, ToolCall, ToolFunction};
 use crate::worker::{SelfTest, Subject};
 use engine_abi::wire::{EntryHeadV1, entry_flags, service, session_end, subagent_end, trigger};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Runs the self-test of one engine or memory provider. Errors that an engine hands on from a host service do not count: most services of the
 /// child are only stand-ins.
@@ -230,11 +230,15 @@ impl Conversation {
 /// Stand-ins for the services: rough token counts, a store in memory, an empty transcript, a compaction that does nothing.
 #[derive(Default)]
 struct Canned {
-    store: Mutex<Pairs>,
+    /// By scope: true for the engine's own.
+    store: Mutex<Pairs<bool>>,
 }
 
-/// Values by scope (true for the engine's own) and key.
-type Pairs = BTreeMap<(bool, Vec<u8>), Vec<u8>>;
+impl Canned {
+    fn store(&self) -> MutexGuard<'_, Pairs<bool>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl HostServices for Canned {
     fn available(&self, id: &str) -> bool {
@@ -271,7 +275,7 @@ impl HostServices for Canned {
     }
 
     fn store_get(&self, _: &CallScope<'_>, own: bool, key: &[u8]) -> Result<Option<Vec<u8>>, ServiceError> {
-        Ok(self.store.lock().unwrap_or_else(PoisonError::into_inner).get(&(own, key.to_vec())).cloned())
+        Ok(self.store().get(&own, key))
     }
 
     fn store_scan(
@@ -282,37 +286,10 @@ impl HostServices for Canned {
         after: Option<&[u8]>,
         limit: usize,
     ) -> Result<StorePairs, ServiceError> {
-        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = |key: &[u8]| key.starts_with(prefix) && after.is_none_or(|after| key > after);
-        let pairs = store.iter().filter(|((scope, key), _)| *scope == own && wanted(key));
-        Ok(pairs.map(|((_, key), value)| (key.clone(), value.clone())).take(limit).collect())
+        Ok(self.store().scan(&own, prefix, after, limit))
     }
 
     fn store_batch(&self, _: &CallScope<'_>, ops: Vec<StoreOp>) -> Result<(), ServiceError> {
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut next = store.clone();
-        for StoreOp { engine_scope: own, op } in ops {
-            let holds = match op {
-                EngineOp::Put(key, value) => {
-                    next.insert((own, key), value);
-                    true
-                }
-                EngineOp::Delete(key) => {
-                    next.remove(&(own, key));
-                    true
-                }
-                EngineOp::DeletePrefix(prefix) => {
-                    next.retain(|(scope, key), _| *scope != own || !key.starts_with(&prefix));
-                    true
-                }
-                EngineOp::RequireAbsent(key) => !next.contains_key(&(own, key)),
-                EngineOp::RequireEqual(key, value) => next.get(&(own, key)) == Some(&value),
-            };
-            if !holds {
-                return Err(ServiceError::new(ServiceStatus::Refused, "a requirement of the batch does not hold"));
-            }
-        }
-        *store = next;
-        Ok(())
+        self.store().batch(|own| own, ops)
     }
 }

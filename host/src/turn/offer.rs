@@ -2,11 +2,10 @@
 //! acceptance are put back.
 
 use super::TurnError;
-use super::outbox::entry_ref;
 use super::run::TurnRun;
 use super::session::{State, message_of};
 use crate::observe::broken;
-use crate::slot::{Anchor, CommitInput, SessionFacts};
+use crate::slot::{Anchor, CommitInput, EntryRef, SessionFacts};
 use crate::transcript::{
     AcceptedFacts, BlockedReason, Entry, EntryId, OutboxRow, OutboxState, Store, StoreError, cursor,
 };
@@ -200,7 +199,7 @@ fn input(state: &State<'_>, row: &OutboxRow, range: &Range) -> Option<CommitInpu
     let (first, last) = (range.entries.first()?, range.entries.last()?);
     let accepted_at = facts.map_or(state.record().generation, |facts| facts.generation);
     let end = range.position + range.entries.len() as u64 - 1;
-    let mut entries: Vec<_> = range.entries.iter().filter_map(|entry| entry_ref(entry)).collect();
+    let mut entries: Vec<_> = range.entries.iter().filter_map(|entry| EntryRef::of(entry)).collect();
     if broken("8.55") && facts.is_some_and(|facts| facts.idempotency_key.is_some()) {
         entries.pop();
     }

@@ -4,11 +4,9 @@
 //! then each start, and each turn before its engine is asked for anything, offers it again: the engine answers `duplicate` when
 //! it has it.
 
-use super::session::{State, message_of};
+use super::session::State;
 use crate::observe::{broken, failpoint};
-use crate::slot::EntryRef;
-use crate::transcript::{BlockedReason, Entry, EntryId, OutboxRow, OutboxState, Role, Write, stored_flags};
-use engine_abi::wire::{EntryHeadV1, entry_flags};
+use crate::transcript::{BlockedReason, EntryId, OutboxRow, OutboxState, Write};
 
 impl State<'_> {
     /// The row of a turn for an engine.
@@ -150,33 +148,4 @@ pub(super) fn warn_of_blocked(session: &str, row: &OutboxRow) {
         "an accepted turn cannot be handed over and is blocked: {}; see `engineroom sessions repair {session}`",
         row.last_error.as_deref().unwrap_or("no reason was kept"),
     );
-}
-
-/// A stored entry as an engine sees it; `None` for a compaction.
-pub(super) fn entry_ref(entry: &Entry) -> Option<EntryRef> {
-    let message = message_of(entry)?;
-    let mut flags = 0;
-    if message.role == Role::User {
-        flags |= entry_flags::TURN_START;
-    }
-    if !message.tool_calls.is_empty() {
-        flags |= entry_flags::TOOL_CALLS;
-    }
-    if message.has_media() {
-        flags |= entry_flags::MEDIA;
-    }
-    if entry.flags & stored_flags::HEARTBEAT != 0 {
-        flags |= entry_flags::HEARTBEAT;
-    }
-    Some(EntryRef {
-        head: EntryHeadV1 {
-            id: entry.id,
-            time_ms: entry.time_ms,
-            tokens: entry.tokens,
-            role: message.role.code(),
-            flags,
-            text_bytes: message.text().len().try_into().unwrap_or(u32::MAX),
-        },
-        message: message.clone(),
-    })
 }

@@ -4,12 +4,11 @@ use super::TurnError;
 use super::clock::now_ms;
 use super::maintenance::Kind;
 use super::offer::{ROWS_PER_CALL, close_row};
-use super::outbox::entry_ref;
 use super::run::TurnRun;
 use super::session::State;
 use crate::model::{Reply, Usage};
 use crate::observe::{broken, failpoint};
-use crate::slot::{Hook, HookFailure};
+use crate::slot::{EntryRef, Hook, HookFailure};
 use crate::transcript::{EngineScope, EntryId, OutboxRow, OutboxState, StoreError, Submission, TurnRecord, Write};
 use engine_abi::wire::session_end;
 use serde_json::{Value, json};
@@ -282,7 +281,7 @@ impl TurnRun {
         let facts = self.session_facts(None, None);
         let (entries, before) = {
             let state = self.session.state();
-            let entries: Vec<_> = state.entries().iter().filter_map(|entry| entry_ref(entry)).collect();
+            let entries: Vec<_> = state.entries().iter().filter_map(|entry| EntryRef::of(entry)).collect();
             let before = entries.partition_point(|entry| entry.head.id < self.admitted.first);
             (entries, before)
         };

@@ -1,7 +1,7 @@
 //! Restarts, absence, kills, edits and ends.
 
-use super::script::{Turn, answer, turns, user};
-use super::talk::{AMPLE, Shown, TIGHT, Talk, same};
+use super::script::{answer, turns, user};
+use super::talk::{AMPLE, KEY, QUESTION, Shown, TIGHT, Talk, lived, same};
 use super::{Lab, Step, file_with};
 use crate::check::blame::Finding;
 use crate::check::catalogue::Check;
@@ -9,10 +9,7 @@ use crate::check::world::World;
 use crate::slot::{FailureKind, Single};
 use engine_abi::wire::session_end;
 use rustix::process::{Pid, Signal, kill_process};
-use std::path::Path;
 
-const KEY: &str = "agent:main:durable";
-const QUESTION: &str = "What did we say about the invoice?";
 /// A word that is said nowhere else.
 const MARK: &str = "xylotomography";
 
@@ -23,19 +20,6 @@ fn passed_over(lab: &Lab, bench: &Single, check: Check) -> bool {
         lab.skip(check, "the engine takes no durable turns");
     }
     !durable
-}
-
-/// A session that its engine was there for all the time.
-fn lived(lab: &Lab, folder: &Path, budget: u64, script: &[Turn]) -> Step<Shown> {
-    let bench = lab.bench(folder)?;
-    let world = World::new();
-    let mut talk = Talk::new(lab, &bench, &world, KEY, budget);
-    for turn in script {
-        talk.turn(turn)?;
-    }
-    let shown = talk.look(QUESTION)?;
-    bench.dispose()?;
-    Ok(shown)
 }
 
 /// Disposed and started anew, over the same store and the same files.
@@ -85,7 +69,7 @@ pub(super) fn catch_up(lab: &Lab) -> Step<()> {
         script.iter().for_each(|turn| talk.pass(turn));
         let absent = talk.look(QUESTION)?;
         bench.dispose()?;
-        let there = lived(lab, &lab.folder(&format!("{name}-there"))?, budget, &script)?;
+        let there = lived(lab, &format!("{name}-there"), budget, &script)?;
         same(Check::CatchUp, "there all the time and caught up, it shows different prompts", &there, &absent)?;
     }
     Ok(())
@@ -108,7 +92,7 @@ pub(super) fn switch(lab: &Lab) -> Step<()> {
     }
     let switched = Talk::new(lab, &bench, &world, KEY, AMPLE).look(QUESTION)?;
     bench.dispose()?;
-    let there = lived(lab, &lab.folder("there")?, AMPLE, &script)?;
+    let there = lived(lab, "there", AMPLE, &script)?;
     same(
         Check::Switch,
         "there all the time and back after others served, it shows different prompts",
@@ -117,7 +101,7 @@ pub(super) fn switch(lab: &Lab) -> Step<()> {
     )
 }
 
-/// Its process is killed at a service call of a commit or a bootstrap, or right before it; what was not settled comes again.
+/// Its process is killed at a service call of a commit, and at one of the bootstrap after it; what was not settled comes again.
 pub(super) fn kill(lab: &Lab) -> Step<()> {
     let mut random = lab.random();
     let script = turns(&mut random, 8);
@@ -127,18 +111,21 @@ pub(super) fn kill(lab: &Lab) -> Step<()> {
             return Ok(());
         }
         bench.dispose()?;
-        lived(lab, &lab.folder("there")?, AMPLE, &script)?
+        lived(lab, "there", AMPLE, &script)?
     };
     for round in 0..lab.rounds() {
         let folder = lab.folder(&format!("round-{round}"))?;
         let world = World::new();
         let mut bench = lab.bench(&folder)?;
-        let at = random.usize(..script.len());
+        let at = random.usize(..script.len() - 1);
         let (calls, after) = (random.u64(..4), random.bool());
         for (number, turn) in script.iter().enumerate() {
             let mut talk = Talk::new(lab, &bench, &world, KEY, AMPLE);
             if number != at {
-                talk.turn(turn)?;
+                // The one behind it is served by another engine, below.
+                if number != at + 1 {
+                    talk.turn(turn)?;
+                }
                 continue;
             }
             // The turn itself is not what is looked at.
@@ -165,7 +152,17 @@ pub(super) fn kill(lab: &Lab) -> Step<()> {
                 // The outbox comes before anything else.
                 talk.commit(talk.accepted(first))?;
             }
-            talk.meet()?;
+            // Once more, while it catches up with what another engine served meanwhile.
+            script.get(at + 1).into_iter().for_each(|turn| talk.pass(turn));
+            let pid = bench.process();
+            world.faults.at(random.u64(..4), random.bool(), move || end(pid));
+            let met = talk.meet();
+            world.faults.calm();
+            match met {
+                Err(failure) if failure.kind != FailureKind::Crashed => return Err(failure.into()),
+                Err(_) => bench = lab.bench(&folder)?,
+                Ok(()) => {}
+            }
         }
         let shown = Talk::new(lab, &bench, &world, KEY, AMPLE).look(QUESTION)?;
         bench.dispose()?;
@@ -227,7 +224,7 @@ pub(super) fn deleted(lab: &Lab) -> Step<()> {
         next.end(reason)?;
         world.delete(KEY);
         bench.dispose()?;
-        if let Some(place) = world.store().find(MARK.as_bytes()) {
+        if let Some(place) = world.find(MARK.as_bytes()) {
             return Err(Finding::new(Check::Deleted, format!("words of a session that was {name} stand in {place}")));
         }
         if let Some(file) = file_with(&folder, MARK.as_bytes()) {

@@ -2,14 +2,12 @@
 
 use super::compacting;
 use super::script::{Turn, answer, calls, odd_turn, result, turns, user};
-use super::talk::{AMPLE, Shown, TIGHT, Talk, same};
+use super::talk::{AMPLE, KEY, QUESTION, TIGHT, Talk, lived, same};
 use super::{Lab, Step};
 use crate::check::blame::Finding;
 use crate::check::catalogue::Check;
 use crate::check::world::{Fault, World};
 use crate::slot::{CommitStatus, FailureKind, HookFailure};
-
-const QUESTION: &str = "What did we say about the invoice?";
 
 /// Odd turns, edits, compactions and restarts in any order.
 pub(super) fn fuzz(lab: &Lab) -> Step<()> {
@@ -20,7 +18,7 @@ pub(super) fn fuzz(lab: &Lab) -> Step<()> {
         let world = World::new();
         let mut again = false;
         for number in 0..random.usize(4..16) {
-            let mut talk = Talk::new(lab, &bench, &world, "agent:main:fuzz", AMPLE);
+            let mut talk = Talk::new(lab, &bench, &world, KEY, AMPLE);
             let told = |finding: Finding| {
                 let found = format!("round {round}, turn {}: {}", number + 1, finding.found);
                 Finding { found, ..finding }
@@ -96,28 +94,16 @@ fn forgiven(failure: &HookFailure) -> bool {
     matches!(failure.kind, FailureKind::Service | FailureKind::Cancelled)
 }
 
-fn lived(lab: &Lab, folder: &str, script: &[Turn]) -> Step<Shown> {
-    let bench = lab.bench(&lab.folder(folder)?)?;
-    let world = World::new();
-    let mut talk = Talk::new(lab, &bench, &world, "agent:main:faults", AMPLE);
-    for turn in script {
-        talk.turn(turn)?;
-    }
-    let shown = talk.look(QUESTION)?;
-    bench.dispose()?;
-    Ok(shown)
-}
-
 /// Batches fail during a commit, which comes again.
 pub(super) fn store_faults(lab: &Lab) -> Step<()> {
     let mut random = lab.random();
     let script = turns(&mut random, 6);
-    let there = lived(lab, "there", &script)?;
+    let there = lived(lab, "there", AMPLE, &script)?;
     for round in 0..lab.rounds().min(u32::try_from(script.len()).unwrap_or(1)) {
         let at = usize::try_from(round).unwrap_or(0);
         let bench = lab.bench(&lab.folder(&format!("round-{round}"))?)?;
         let world = World::new();
-        let mut talk = Talk::new(lab, &bench, &world, "agent:main:faults", AMPLE);
+        let mut talk = Talk::new(lab, &bench, &world, KEY, AMPLE);
         if talk.fleeting {
             lab.skip(Check::StoreFaults, "the engine takes no durable turns");
             return Ok(());
@@ -181,7 +167,7 @@ pub(super) fn service_faults(lab: &Lab) -> Step<()> {
         let what = format!("{fault:?}").to_lowercase();
         let bench = lab.bench(&lab.folder(&what)?)?;
         let world = World::new();
-        let mut talk = Talk::new(lab, &bench, &world, "agent:main:faults", TIGHT);
+        let mut talk = Talk::new(lab, &bench, &world, KEY, TIGHT);
         for turn in script.iter().take(8) {
             talk.turn(turn)?;
         }
@@ -231,7 +217,7 @@ fn reset(lab: &Lab, script: &[Turn]) -> Step<()> {
     for fault in [None, Some(Fault::Reset)] {
         let bench = lab.bench(&lab.folder(if fault.is_some() { "reset" } else { "whole" })?)?;
         let world = World::new();
-        let mut talk = Talk::new(lab, &bench, &world, "agent:main:reset", AMPLE);
+        let mut talk = Talk::new(lab, &bench, &world, KEY, AMPLE);
         if talk.fleeting {
             return Ok(());
         }

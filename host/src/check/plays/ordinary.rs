@@ -124,9 +124,9 @@ pub(super) fn commit(lab: &Lab) -> Step<()> {
                 continue;
             }
             let first = talk.session().from(first).first().map_or(0, |entry| entry.head.id);
-            let before = world.store().clone();
+            let before = world.stored();
             let status = talk.commit(talk.accepted(first))?;
-            let same = before.content() == world.store().content();
+            let same = before == world.stored();
             if status == Some(CommitStatus::Committed) && !same {
                 let found = "the same turn under the same key was committed again, and the store changed";
                 return Err(Finding::new(Check::CommitOnce, found));
@@ -156,7 +156,7 @@ pub(super) fn ephemeral(lab: &Lab) -> Step<()> {
         talk.end(session_end::EPHEMERAL)?;
         world.delete(&talk.key);
     }
-    if let Some(place) = world.store().find(MARK.as_bytes()) {
+    if let Some(place) = world.find(MARK.as_bytes()) {
         return Err(Finding::new(Check::Ephemeral, format!("what was said stands in {place}")));
     }
     let mut talk = Talk::new(lab, &bench, &world, "agent:main:after", AMPLE);

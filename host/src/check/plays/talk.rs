@@ -19,6 +19,11 @@ pub(super) const AMPLE: u64 = 1_000_000;
 /// Budget that is exceeded after a few turns.
 pub(super) const TIGHT: u64 = 900;
 
+/// Key of the session of plays that have one.
+pub(super) const KEY: &str = "agent:main:check";
+/// What is asked when two prompts are compared.
+pub(super) const QUESTION: &str = "What did we say about the invoice?";
+
 /// Makes the instance.
 pub(super) fn open(bench: &Single) -> Step<()> {
     let facts = SessionFacts { agent: MAIN_AGENT.into(), ..SessionFacts::default() };
@@ -396,4 +401,17 @@ pub(super) fn same(check: Check, what: &str, one: &Shown, other: &Shown) -> Step
         None => Ok(()),
         Some(how) => Err(Finding { compared: true, ..Finding::new(check, format!("{what}: {how}")) }),
     }
+}
+
+/// What is shown of a session that its engine was there for all the time.
+pub(super) fn lived(lab: &Lab, folder: &str, budget: u64, script: &[Turn]) -> Step<Shown> {
+    let bench = lab.bench(&lab.folder(folder)?)?;
+    let world = World::new();
+    let mut talk = Talk::new(lab, &bench, &world, KEY, budget);
+    for turn in script {
+        talk.turn(turn)?;
+    }
+    let shown = talk.look(QUESTION)?;
+    bench.dispose()?;
+    Ok(shown)
 }

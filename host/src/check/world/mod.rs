@@ -6,23 +6,30 @@
 mod faults;
 mod services;
 mod session;
-mod store;
 
 pub(super) use faults::{Fault, Faults};
 pub(super) use session::Session;
 
 use crate::model::{OFFLINE_MODEL, TokenCounter};
-use crate::slot::SessionFacts;
+use crate::slot::{Pairs, SessionFacts};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use store::{Scope, Store};
+
+/// Whose keys.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Scope {
+    /// The engine's own.
+    Engine,
+    /// A session's, by its key, or the id of one without a key.
+    Session(String),
+}
 
 /// See the module.
 pub(super) struct World {
     pub(super) counter: TokenCounter,
     sessions: Mutex<BTreeMap<String, Arc<Mutex<Session>>>>,
-    store: Mutex<Store>,
+    store: Mutex<Pairs<Scope>>,
     pub(super) faults: Faults,
     ids: AtomicU64,
     rows: AtomicU64,
@@ -72,7 +79,23 @@ impl World {
         }
     }
 
-    pub(super) fn store(&self) -> MutexGuard<'_, Store> {
+    /// The store as it is.
+    pub(super) fn stored(&self) -> impl Eq + use<> {
+        self.store().clone()
+    }
+
+    /// Where these bytes stand in the store, in words.
+    pub(super) fn find(&self, bytes: &[u8]) -> Option<String> {
+        let store = self.store();
+        let (scope, key) = store.find(bytes)?;
+        let whose = match scope {
+            Scope::Engine => "the engine's scope",
+            Scope::Session(_) => "a session's scope",
+        };
+        Some(format!("{whose} of the store, at the key {:?}", String::from_utf8_lossy(key)))
+    }
+
+    fn store(&self) -> MutexGuard<'_, Pairs<Scope>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

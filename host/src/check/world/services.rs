@@ -1,11 +1,11 @@
 //! What the host offers to a running hook.
 
-use super::session::{Session, entry_ref};
+use super::session::Session;
 use super::{Fault, Scope, World, held};
 use crate::slot::{
-    CallScope, CompactArgs, CompactOutput, CursorPage, CursorRequest, Hook, HostServices, LlmRequest, LlmResponse,
-    MaintainOutput, MemoryHit, MemoryPromptArgs, Replacement, ServiceError, ServiceStatus, StoreOp, StorePairs,
-    TokenCount,
+    CallScope, CompactArgs, CompactOutput, CursorPage, CursorRequest, EntryRef, Hook, HostServices, LlmRequest,
+    LlmResponse, MaintainOutput, MemoryHit, MemoryPromptArgs, Replacement, ServiceError, ServiceStatus, StoreOp,
+    StorePairs, TokenCount,
 };
 use crate::transcript::{EntryId, cursor};
 use engine_abi::wire::{cursor_outcome, cursor_place, cursor_reset, entry_flags, service};
@@ -64,7 +64,7 @@ impl World {
         };
         match cursor::read(&session.record, &session.branch, &ask) {
             Ok(cursor::Outcome::Page(page)) => {
-                let entries: Vec<_> = page.entries.iter().filter_map(|entry| entry_ref(entry)).collect();
+                let entries: Vec<_> = page.entries.iter().filter_map(|entry| EntryRef::of(entry)).collect();
                 let last = entries.last().map_or(0, |entry| entry.head.id);
                 session.read_up_to = session.read_up_to.max(last);
                 Ok(CursorPage {

@@ -3,8 +3,7 @@
 use crate::compaction::{Projection, View};
 use crate::model::TokenCounter;
 use crate::slot::EntryRef;
-use crate::transcript::{Branch, CompactionBody, Entry, EntryBody, EntryId, Message, Role, SessionRecord};
-use engine_abi::wire::{EntryHeadV1, entry_flags};
+use crate::transcript::{Branch, CompactionBody, Entry, EntryBody, EntryId, Message, SessionRecord};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -107,30 +106,6 @@ impl Session {
 
     /// Message entries from `first` on.
     pub(in crate::check) fn from(&self, first: EntryId) -> Vec<EntryRef> {
-        self.branch.entries().iter().filter(|entry| entry.id >= first).filter_map(|entry| entry_ref(entry)).collect()
+        self.branch.entries().iter().filter(|entry| entry.id >= first).filter_map(|entry| EntryRef::of(entry)).collect()
     }
-}
-
-/// An entry as hooks and pages give it.
-pub(in crate::check) fn entry_ref(entry: &Entry) -> Option<EntryRef> {
-    let EntryBody::Message(message) = &entry.body else { return None };
-    let mut flags = 0;
-    if message.role == Role::User {
-        flags |= entry_flags::TURN_START;
-    }
-    if !message.tool_calls.is_empty() {
-        flags |= entry_flags::TOOL_CALLS;
-    }
-    if message.has_media() {
-        flags |= entry_flags::MEDIA;
-    }
-    let head = EntryHeadV1 {
-        id: entry.id,
-        time_ms: entry.time_ms,
-        tokens: entry.tokens,
-        role: message.role.code(),
-        flags,
-        text_bytes: u32::try_from(message.text().len()).unwrap_or(u32::MAX),
-    };
-    Some(EntryRef { head, message: Arc::clone(message) })
 }

@@ -1,9 +1,8 @@
 //! Reading transcripts: the session's own up to the current turn, others of the agent where that is granted.
 
 use super::{TurnServices, refused, store_error};
-use crate::slot::{CallScope, CursorPage, CursorRequest, ServiceError};
+use crate::slot::{CallScope, CursorPage, CursorRequest, EntryRef, ServiceError};
 use crate::transcript::{Branch, EntryId, SessionRecord, cursor};
-use crate::turn::outbox::entry_ref;
 use engine_abi::wire::{cursor_outcome, cursor_place, cursor_reset};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -31,7 +30,7 @@ impl TurnServices {
                 reset_reason: cursor_reset::NONE,
                 has_more: page.has_more,
                 cursor: Some(page.cursor),
-                entries: page.entries.iter().filter_map(|entry| entry_ref(entry)).collect(),
+                entries: page.entries.iter().filter_map(|entry| EntryRef::of(entry)).collect(),
                 serialized_bytes: page.serialized_bytes as u64,
                 required_bytes: page.required_bytes.unwrap_or(0) as u64,
             }),
