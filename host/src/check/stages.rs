@@ -5,6 +5,7 @@ use super::report::{Outcome, Status};
 use super::{CheckError, Request};
 use crate::config::{Config, EntryConfig};
 use crate::plugins::{self, Cause, EngineOutcome, LoadRequest, PluginReport, StageFailure, Wanted};
+use crate::slot::Hook;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -71,12 +72,10 @@ pub(super) fn pass(request: &Request, file: &Path, scratch: &Path) -> Result<Sta
     Ok(stages)
 }
 
-/// Hooks are given less time than in a gateway: what is made up is small and answers at once.
+/// Every hook is given so long: what never returns is found, and a machine that is busy is not.
 fn deadlines() -> BTreeMap<String, u64> {
-    let short = ["info", "ingest", "ingest_batch", "after_turn", "commit_turn", "assemble", "maintain", "bootstrap"];
-    let mut deadlines: BTreeMap<String, u64> = short.iter().map(|hook| ((*hook).to_owned(), 10_000)).collect();
-    deadlines.insert("compact".into(), 15_000);
-    deadlines
+    let hooks = Hook::ALL.into_iter().filter(|hook| !matches!(hook, Hook::Factory | Hook::Dispose));
+    hooks.map(|hook| (hook.key().to_owned(), 30_000)).collect()
 }
 
 fn wanted(request: &Request, manifest: &plugins::Manifest) -> Result<Vec<Wanted>, CheckError> {

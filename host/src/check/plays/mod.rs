@@ -88,7 +88,7 @@ impl Play {
             Play::Kill | Play::Fuzz | Play::StoreFaults => 5,
             _ => 0,
         };
-        Duration::from_secs(120 + u64::from(rounds) * per_round)
+        Duration::from_secs(180 + u64::from(rounds) * per_round)
     }
 }
 
