@@ -4,6 +4,7 @@
 mod chaos;
 mod conform;
 mod crash;
+mod deb;
 mod eval;
 mod fuzz;
 mod licences;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         "eval" => eval::eval(&rest),
         "soak" => soak::soak(&rest),
         "smoke" => smoke::smoke(),
+        "deb" => deb::deb(&rest),
         "licences" => licences::check(),
         other => {
             if !other.is_empty() {
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
                  (docs/evaluation.md)\n  \
                  soak [--minutes N] [--seed N] [--isolation I]  a gateway under clients of every kind while its engines fail (2 minutes)\n  \
                  fuzz [--seconds N] [--keep] [TARGETS]  the fuzz targets, each for so many seconds (10); --keep adds to their corpora\n  \
+                 deb [--check] [--unoptimised]  target/debian/engineroom_VERSION_ARCH.deb of what `run` builds; --check installs it into a folder and talks to it\n  \
                  smoke        start what `run` starts, hold a conversation with it, stop it\n  \
                  licences     check every dependency's licence"
             );

@@ -6,11 +6,36 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Engines and memory providers that come with the gateway: package and library name.
-const BUNDLED: &[(&str, &str)] = &[("engine-window", "window"), ("engine-notes", "notes"), ("engine-recall", "recall")];
+pub(crate) const BUNDLED: &[(&str, &str)] =
+    &[("engine-window", "window"), ("engine-notes", "notes"), ("engine-recall", "recall")];
+
+/// How the gateway and the bundled engines are built.
+#[derive(Clone, Copy)]
+pub(crate) enum Build {
+    /// As they are used.
+    Release,
+    /// Quickly, to try what is done with them.
+    Dev,
+}
+
+impl Build {
+    /// The name of cargo's profile, and of the folder with what it builds.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Build::Release => ("release", "release"),
+            Build::Dev => ("dev", "debug"),
+        }
+    }
+}
+
+/// File name of a bundled library.
+pub(crate) fn library(name: &str) -> String {
+    format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX)
+}
 
 /// Builds the gateway and the bundled engines, puts the engines into `plugins/`, and starts the gateway.
 pub(crate) fn run(args: &[String]) -> Outcome {
-    let gateway = prepare()?;
+    let gateway = prepare(Build::Release)?;
     let mut command = Command::new(gateway);
     command.current_dir(root()).arg("gateway").args(args);
     replace_process(&mut command)
@@ -18,9 +43,10 @@ pub(crate) fn run(args: &[String]) -> Outcome {
 
 /// Builds and installs; gives the path of the gateway. The engines come first: the gateway is told their hashes, so that it runs
 /// them in its own process without being asked to.
-pub(crate) fn prepare() -> Result<PathBuf, String> {
+pub(crate) fn prepare(build: Build) -> Result<PathBuf, String> {
+    let (profile, folder) = build.names();
     let mut build = cargo();
-    build.args(["build", "--release"]);
+    build.args(["build", "--profile", profile]);
     for (package, _) in BUNDLED {
         build.args(["--package", package]);
     }
@@ -29,15 +55,15 @@ pub(crate) fn prepare() -> Result<PathBuf, String> {
     std::fs::create_dir_all(&plugins).map_err(|e| format!("{}: {e}", plugins.display()))?;
     let mut hashes = Vec::new();
     for (_, library) in BUNDLED {
-        let name = format!("{}{library}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        let name = self::library(library);
         let installed = plugins.join(&name);
-        install(&built("release").join(&name), &installed)?;
+        install(&built(folder).join(&name), &installed)?;
         hashes.push(sha256(&installed)?);
     }
     let mut build = cargo();
-    build.args(["build", "--release", "--package", "engineroom"]).env("ENGINEROOM_BUNDLED", hashes.join(","));
+    build.args(["build", "--profile", profile, "--package", "engineroom"]).env("ENGINEROOM_BUNDLED", hashes.join(","));
     done(&mut build)?;
-    Ok(built("release").join("engineroom"))
+    Ok(built(folder).join("engineroom"))
 }
 
 fn sha256(file: &Path) -> Result<String, String> {

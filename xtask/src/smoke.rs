@@ -1,13 +1,14 @@
 //! `smoke`: what a newcomer's first command starts, started, used and stopped.
 
-use crate::{Outcome, root, run};
+use crate::run::{self, Build};
+use crate::{Outcome, root};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Kills the gateway on every way out.
-struct Gateway(Child);
+/// A gateway that was started. It is killed on every way out.
+pub(crate) struct Gateway(Child);
 
 impl Drop for Gateway {
     fn drop(&mut self) {
@@ -17,20 +18,27 @@ impl Drop for Gateway {
     }
 }
 
+impl Gateway {
+    pub(crate) fn start(command: &mut Command) -> Result<Gateway, String> {
+        command.stdout(Stdio::piped()).spawn().map(Gateway).map_err(|e| format!("the gateway: {e}"))
+    }
+
+    /// Holds a conversation with it, and stops it.
+    pub(crate) fn talk(mut self) -> Outcome {
+        talk(&mut self)
+    }
+}
+
 pub(crate) fn smoke() -> Outcome {
-    let binary = run::prepare()?;
+    let binary = run::prepare(Build::Release)?;
     let state = std::env::temp_dir().join(format!("engineroom-smoke-{}", std::process::id()));
-    let child = Command::new(binary)
+    let mut command = Command::new(binary);
+    command
         .current_dir(root())
         .arg("gateway")
         .env("ENGINEROOM_GATEWAY_LISTEN", "127.0.0.1:0")
-        .env("ENGINEROOM_GATEWAY_STATE_DIR", &state)
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("the gateway: {e}"))?;
-    let mut gateway = Gateway(child);
-    let outcome = talk(&mut gateway);
-    drop(gateway);
+        .env("ENGINEROOM_GATEWAY_STATE_DIR", &state);
+    let outcome = Gateway::start(&mut command).and_then(Gateway::talk);
     let _ = std::fs::remove_dir_all(&state);
     outcome
 }
