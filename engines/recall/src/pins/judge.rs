@@ -74,6 +74,43 @@ pub(super) fn remarks(text: &str, mut each: impl FnMut(Remark)) {
     });
 }
 
+/// A sentence of the person's own.
+pub(super) struct Own {
+    /// First byte in the message.
+    pub start: usize,
+    /// Its text, what is quoted blanked out byte for byte.
+    pub masked: String,
+}
+
+impl Own {
+    /// First byte after it.
+    pub(super) fn end(&self) -> usize {
+        self.start + self.masked.len()
+    }
+}
+
+/// The sentences of a message that are the person's own, in order.
+pub(super) fn own(text: &str) -> Vec<Own> {
+    let mut own = Vec::new();
+    if paste::is_about_what_went_before(text) || letter::is_letter(text) {
+        return own;
+    }
+    sentences::each(text, |sentence| {
+        let handed = paste::handed_over(sentence, text).filter(|_| !sentence.ruled);
+        let verdict = judge(sentence, text);
+        if handed.is_none() && !matches!(verdict, Verdict::Pasted | Verdict::Follows) {
+            own.push(Own { start: sentence.start, masked: sentence.masked.clone() });
+        }
+        match verdict {
+            Verdict::Rules => Next::Rules,
+            Verdict::Pasted => Next::Pasted,
+            Verdict::Follows => Next::Follows,
+            _ => Next::Go,
+        }
+    });
+    own
+}
+
 fn judge(sentence: &Sentence, message: &str) -> Verdict {
     let text = &message[sentence.start..sentence.end];
     if let Some(at) = paste::handed_over(sentence, message).filter(|_| !sentence.ruled) {

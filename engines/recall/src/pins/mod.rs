@@ -10,11 +10,13 @@
 //! | [`sentences`] | from a message to its sentences, without what is quoted, pasted or code |
 //! | [`tokens`] | words, folded for comparison |
 //! | [`lexicon`] | phrases of six languages and what they hint at |
+//! | [`own`] | which words of a message may be pinned by the tool |
 //! | [`judge`] | from the hints of a sentence to a verdict |
 //! | [`subject`] | what a sentence is about: duplicates, what is taken back, what is done |
 
 mod judge;
 mod lexicon;
+mod own;
 mod sentences;
 mod subject;
 #[cfg(test)]
@@ -23,6 +25,7 @@ mod tokens;
 
 use engine_abi::Role;
 use judge::Remark;
+pub(crate) use own::{Found, Words, whole};
 use serde::{Deserialize, Serialize};
 use subject::Subject;
 
@@ -142,6 +145,20 @@ impl Pins {
         })
     }
 
+    /// The pin that says a text already, in these words or others.
+    pub(crate) fn says(&self, text: &str) -> Option<&Pin> {
+        let subject = Subject::of(text);
+        let same = |pin: &&Pin| pin.text == text.trim() || !subject.is_empty() && pin.subject.repeats(&subject);
+        self.pins.iter().find(same)
+    }
+
+    /// Drops the pins of messages that `is_away` says are gone; true when there were some.
+    pub(crate) fn drop_away(&mut self, is_away: impl Fn(u32) -> bool) -> bool {
+        let before = self.pins.len();
+        self.pins.retain(|pin| !is_away(pin.ordinal));
+        self.pins.len() != before
+    }
+
     /// Pins a text as the tool once did, under the number that it had then where that is free.
     pub(crate) fn pin_as(&mut self, id: PinId, kind: Kind, said: (u32, u64, i64), text: &str) {
         let (ordinal, entry_id, time_ms) = said;
@@ -217,8 +234,10 @@ impl Pins {
         if subject.is_empty() {
             return false;
         }
-        if let Some(known) =
-            self.pins.iter_mut().find(|pin| pin.kind == candidate.kind && pin.subject.repeats(&subject))
+        if let Some(known) = self
+            .pins
+            .iter_mut()
+            .find(|pin| (pin.explicit || pin.kind == candidate.kind) && pin.subject.repeats(&subject))
         {
             known.strength = known.strength.saturating_add(1).min(MAX_STRENGTH);
             return true;

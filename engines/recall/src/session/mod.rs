@@ -185,6 +185,16 @@ impl Session {
             shown.away = away;
             changed
         });
+        // What nobody says any more is not to be kept in mind, whoever pinned it.
+        let mut dropped = false;
+        let shown = &*self.shown;
+        self.pins.change(|pins| {
+            dropped = pins.drop_away(|ordinal| shown.is_away(ordinal));
+            dropped
+        });
+        if dropped {
+            self.shown.pins_changed();
+        }
     }
 
     /// The ordinal of the entry with this id.

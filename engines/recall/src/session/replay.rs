@@ -9,6 +9,7 @@ mod tests;
 
 use super::{Session, Stored};
 use crate::index::Ordinal;
+use crate::pins::{Found, Words, whole};
 use crate::tools;
 use engine_abi::wire::role;
 use engine_abi::*;
@@ -70,7 +71,7 @@ impl Session {
         }
     }
 
-    /// The message that says a text: the one that is named, else the newest before `end`, of the person if one is.
+    /// The message that says a text: the one that is named, else the newest before `end`.
     fn said_in(&self, context: &Context, named: Option<Ordinal>, end: Ordinal, text: &str) -> Result<Option<Ordinal>> {
         let texts = self.texts(context, None);
         if let Some(named) = named.filter(|named| *named < end)
@@ -79,29 +80,28 @@ impl Session {
         {
             return Ok(Some(named));
         }
-        let (mut end, mut other) = (end, None);
+        let mut end = end;
         while end > 0 {
             context.check()?;
             let start = end.saturating_sub(CHUNK);
-            let mut person = None;
-            let mut model = None;
+            let mut found = None;
             texts.each(start..end, |ordinal, stored| {
                 if says(stored, text) {
-                    let found = if stored.head().role == role::USER { &mut person } else { &mut model };
-                    *found = Some(ordinal);
+                    found = Some(ordinal);
                 }
             })?;
-            if person.is_some() {
-                return Ok(person);
+            if found.is_some() {
+                return Ok(found);
             }
-            other = other.or(model);
             end = start;
         }
-        Ok(other)
+        Ok(None)
     }
 }
 
-/// The person or the model says it.
+/// The person says it, in whole sentences.
 fn says(stored: &Stored<'_>, text: &str) -> bool {
-    matches!(stored.head().role, role::USER | role::ASSISTANT) && stored.text.contains(text)
+    let found = || Words::of(text).map(|words| words.find(stored.text));
+    let is_whole = || matches!(found(), Some(Found::Own(place)) if stored.text[place.clone()].trim() == text);
+    stored.head().role == role::USER && stored.text.contains(text) && (whole(stored.text) == Some(text) || is_whole())
 }

@@ -103,7 +103,30 @@ pub(super) fn is_machines(line: &str) -> bool {
     let day =
         digits(0, 4) && stamp.get(4) == Some(&b'-') && digits(5, 7) && stamp.get(7) == Some(&b'-') && digits(8, 10);
     let time = matches!(stamp.get(10), Some(b'T' | b' ')) && digits(11, 13) && stamp.get(13) == Some(&b':');
-    comment || (day && time)
+    let clock = |at: usize| {
+        digits(at, at + 2)
+            && stamp.get(at + 2) == Some(&b':')
+            && digits(at + 3, at + 5)
+            && stamp.get(at + 5) == Some(&b':')
+            && digits(at + 6, at + 8)
+    };
+    // "Nov 30 12:01:07 box sshd: …"
+    let month = line.get(..4).is_some_and(|month| {
+        "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec ".contains(month) && month.ends_with(' ')
+    });
+    comment || (day && time) || clock(0) || (month && clock(7)) || has_level(line)
+}
+
+/// "[WARN] …", "ERROR …": how lines of logs begin. What people write in capitals themselves counts only in brackets.
+fn has_level(line: &str) -> bool {
+    let (open, inner) = line.strip_prefix('[').map_or((false, line), |inner| (true, inner));
+    let end = inner.find(|c: char| !c.is_ascii_uppercase()).unwrap_or(inner.len());
+    let (level, rest) = inner.split_at(end);
+    match level {
+        "TRACE" | "DEBUG" | "INFO" | "WARN" | "ERROR" | "FATAL" => rest.starts_with([' ', ':', ']', '\t']),
+        "WARNING" | "NOTICE" | "CRITICAL" => open && rest.starts_with(']'),
+        _ => false,
+    }
 }
 
 /// A line above a mail that is passed on: "----- Original message -----", or two of its head.

@@ -62,7 +62,7 @@ fn what_the_tool_pinned_and_removed_is_found_again_in_the_transcript() {
     let world = World::default();
     let engine = engine(&world);
     let mut chat = Chat::default();
-    chat.say(&world, &engine, "Never book a flight before noon. The dog is called Rex.", &[]);
+    chat.say(&world, &engine, "Never book a flight before noon. The dog is called Rex. Kim packs the bags.", &[]);
     chat.say(&world, &engine, "I drink green tea.", &[json!({"action": "add", "text": "The dog is called Rex."})]);
     chat.say(&world, &engine, "Forget the flights, please.", &[json!({"action": "remove", "number": 1, "id": 1})]);
     chat.say(
@@ -70,7 +70,7 @@ fn what_the_tool_pinned_and_removed_is_found_again_in_the_transcript() {
         &engine,
         "Always knock.",
         &[json!({"action": "add", "number": 1, "kind": "task",
-        "text": "book a flight"})],
+        "text": "packs the bags"})],
     );
     let before = pins(&engine);
     assert!(!before.contains("before noon") && before.contains("> The dog is called Rex."), "{before}");

@@ -8,6 +8,7 @@ use crate::tools::{number, quote};
 use std::fmt::Write as _;
 
 const PINNED: &str = "Pinned, id ";
+const ALREADY: &str = "Already pinned, id ";
 const REMOVED: &str = "Not pinned any more, id ";
 const SAID_IN: &str = "said in ";
 
@@ -47,11 +48,12 @@ pub(super) fn kind(word: &str) -> Option<Kind> {
         .find(|kind| self::word(*kind) == word)
 }
 
-/// Tells that a text is pinned.
-pub(super) fn pinned(out: &mut String, id: PinId, kind: Kind, ordinal: Ordinal, text: &str) {
+/// Tells that a text is pinned, or was already.
+pub(super) fn pinned(out: &mut String, already: bool, pin: &Pin) {
+    let opening = if already { ALREADY } else { PINNED };
     // Writing to a string cannot fail.
-    let _ = writeln!(out, "{PINNED}{id} · {} · {SAID_IN}{}:", word(kind), number(ordinal));
-    quote::quote(out, text);
+    let _ = writeln!(out, "{opening}{} · {} · {SAID_IN}{}:", pin.id, word(pin.kind), number(pin.ordinal));
+    quote::quote(out, &pin.text);
 }
 
 /// Tells that a pin was removed.
@@ -67,11 +69,12 @@ pub(crate) fn read(answer: &str) -> Vec<Did> {
     while let Some((line, quoted)) = rest.split_once('\n') {
         let Some(head) = line.strip_suffix(':') else { break };
         let Some((text, length)) = quote::unquote(quoted) else { break };
-        let (removes, told) = match (head.strip_prefix(PINNED), head.strip_prefix(REMOVED)) {
-            (Some(told), _) => (false, told),
-            (_, Some(told)) => (true, told),
-            _ => break,
-        };
+        let (removes, told) =
+            match (head.strip_prefix(PINNED).or_else(|| head.strip_prefix(ALREADY)), head.strip_prefix(REMOVED)) {
+                (Some(told), _) => (false, told),
+                (_, Some(told)) => (true, told),
+                _ => break,
+            };
         let mut parts = told.split(" · ");
         let Some(id) = parts.next().and_then(|id| id.parse().ok()) else { break };
         let kind = parts.next().and_then(kind).unwrap_or(Kind::Instruction);
@@ -90,9 +93,14 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_it_was_written() {
         let mut out = String::new();
-        pinned(&mut out, 7, Kind::Task, 11, "Call Kim\r\nat\u{2028}noon");
+        let mut pins = crate::pins::Pins::default();
+        pins.pin_as(7, Kind::Task, (11, 12, 0), "Call Kim\r\nat\u{2028}noon");
+        pinned(&mut out, false, &pins.all()[0]);
         let did = |text: &str, pinned| Did { id: 7, text: text.to_owned(), pinned };
         let task = Pinned { kind: Kind::Task, ordinal: Some(11) };
+        assert_eq!(read(&out), [did("Call Kim\r\nat\u{2028}noon", Some(task.clone()))]);
+        out.clear();
+        pinned(&mut out, true, &pins.all()[0]);
         assert_eq!(read(&out), [did("Call Kim\r\nat\u{2028}noon", Some(task))]);
         // As they were before answers named kind and message.
         let plain = Pinned { kind: Kind::Instruction, ordinal: None };

@@ -1,21 +1,20 @@
 //! `recall_pin`: what stays in view for good.
 //!
-//! Only words of this conversation can be pinned, and never those of a tool's result: so nothing that was read somewhere becomes
-//! a standing instruction because a model was talked into it. What is pinned are the words as they were said, wherever the model
-//! wrote them a little differently.
+//! Only the person's own words can be pinned ([`Words`]): nothing that a tool gave, that the assistant said or that the person
+//! pasted becomes a standing instruction because a model was talked into it. What is pinned are whole sentences as they were
+//! said, since a part of one may say the contrary.
 
 mod answers;
 
 use super::args::Wrong;
 use super::{Answer, Desk, no_such, number, ordinal, parameter, quote};
 use crate::index::Ordinal;
-use crate::pins::{Kind, Pin, PinId};
+use crate::pins::{Found, Kind, Pin, PinId, Words, whole};
 use crate::session::Stored;
 use crate::text::time::minute;
 pub(crate) use answers::read;
 use engine_abi::wire::role;
-use engine_abi::{CursorRequest, Page, wire};
-use regex::{Regex, RegexBuilder};
+use engine_abi::{CursorRequest, Head, Page, wire};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -69,22 +68,40 @@ fn add(desk: Desk<'_>) -> Answer {
         Ok(asked) => asked,
         Err(wrong) => return Ok(Err(wrong)),
     };
-    let said = match (at, text) {
+    let said = match (at, &text) {
         (None, None) => Err("give `text`, the user's own words, or `number`, the message that says it".to_owned()),
         (Some(at), text) => in_message(&desk, at, text.as_deref())?,
-        (None, Some(text)) => anywhere(&desk, &text)?,
+        (None, Some(text)) => anywhere(&desk, text)?,
     };
     let said = match said {
         Ok(said) => said,
         Err(wrong) => return Ok(Err(wrong)),
     };
+    let mut out = String::new();
+    let known = desk.session.pins.says(&said.text).cloned();
+    let (known, said) = match known {
+        Some(pin) => {
+            let said = Said { ordinal: pin.ordinal, entry_id: pin.entry_id, time_ms: pin.time_ms, text: pin.text };
+            (true, said)
+        }
+        None => (false, said),
+    };
+    // Also what is pinned already: from now on no rule drops it.
     let id = desk.session.pins.pin(kind, said.ordinal, said.entry_id, said.time_ms, &said.text);
     desk.session.shown.pins_changed();
-    let mut out = String::new();
     if let Some(pin) = desk.session.pins.all().iter().find(|pin| pin.id == id) {
-        answers::pinned(&mut out, id, pin.kind, pin.ordinal, &pin.text);
+        answers::pinned(&mut out, known, pin);
+        if !known && text.is_some_and(|text| bare(&text) != bare(&pin.text)) {
+            out.push_str("What is pinned is the whole sentence, as the user said it.\n");
+        }
     }
     Ok(Ok(out))
+}
+
+/// Words of a text, small, for a comparison.
+fn bare(text: &str) -> Vec<String> {
+    let edge = |letter: char| !letter.is_alphanumeric();
+    text.trim_matches(edge).split_whitespace().map(str::to_lowercase).collect()
 }
 
 fn kind(desk: &Desk<'_>) -> Result<Kind, Wrong> {
@@ -104,14 +121,24 @@ fn in_message(desk: &Desk<'_>, at: u64, text: Option<&str>) -> engine_abi::Resul
         return Ok(Err(format!("{at} cannot be read")));
     };
     let head = stored.head();
-    if !may_be_pinned(head.role) {
-        return Ok(Err(format!("{at} is not the user's: what a tool gave cannot be pinned")));
+    if head.role != role::USER {
+        return Ok(Err(format!("{at} is not the user's: what a tool gave or the assistant said cannot be pinned")));
+    }
+    if desk.session.shown.is_away(ordinal) {
+        return Ok(Err(format!("{at} was edited away by the user and cannot be pinned")));
     }
     let words = match text {
-        None => stored.text.trim(),
-        Some(text) => match pattern(text).as_ref().and_then(|pattern| pattern.find(stored.text)) {
-            Some(found) => found.as_str(),
-            None => return Ok(Err(format!("{at} does not say that; copy its words"))),
+        None => match whole(stored.text) {
+            Some(words) => words,
+            None => {
+                return Ok(Err(format!("{at} is not all the user's own words: give `text`, the sentence that counts")));
+            }
+        },
+        Some(text) => match Words::of(text).map(|words| words.find(stored.text)) {
+            Some(Found::Own(place)) => &stored.text[place],
+            Some(Found::Others) => return Ok(Err(format!("{at}: {NOT_OWN}"))),
+            Some(Found::Unclear) => return Ok(Err(UNCLEAR.to_owned())),
+            Some(Found::Nothing) | None => return Ok(Err(format!("{at} does not say that; copy its words"))),
         },
     };
     if words.is_empty() || words.len() > TEXT_MAX {
@@ -120,90 +147,98 @@ fn in_message(desk: &Desk<'_>, at: u64, text: Option<&str>) -> engine_abi::Resul
     Ok(Ok(Said { ordinal, entry_id: head.id, time_ms: head.time_ms, text: words.to_owned() }))
 }
 
-/// The newest message that says it: in the turn that runs, else of the user, else of the assistant.
+/// Why words cannot be pinned that are in a message of the person.
+const NOT_OWN: &str = "the user pasted or quoted that, so it cannot be pinned; ask the user to say it";
+/// What to do about words that do not tell what is meant.
+const UNCLEAR: &str = "that is too short or stands in several sentences: copy one whole sentence of the user";
+
+/// The newest message of the person that says it and still counts.
 fn anywhere(desk: &Desk<'_>, text: &str) -> engine_abi::Result<Result<Said, Wrong>> {
     if text.len() > TEXT_MAX {
         return Ok(Err(format!("the text is too long: at most {TEXT_MAX} bytes")));
     }
-    let Some(pattern) = pattern(text) else { return Ok(Err("the text has no words".to_owned())) };
-    if let Some(said) = now(desk, &pattern)? {
-        return Ok(Ok(said));
-    }
+    let Some(words) = Words::of(text) else { return Ok(Err("the text has no words".to_owned())) };
+    let mut looked = Looked::default();
+    now(desk, &words, &mut looked)?;
     let session = &*desk.session;
     let texts = session.texts(desk.context, None);
-    for role in [role::USER, role::ASSISTANT] {
-        let mut end = Ordinal::try_from(session.rows.len()).unwrap_or(Ordinal::MAX);
-        while end > 0 {
-            desk.context.check()?;
-            let start = end.saturating_sub(CHUNK);
-            let mut newest = None;
-            texts.each(start..end, |ordinal, stored| {
-                let head = stored.head();
-                if head.role == role
-                    && let Some(found) = pattern.find(stored.text)
-                {
-                    let text = found.as_str().to_owned();
-                    newest = Some(Said { ordinal, entry_id: head.id, time_ms: head.time_ms, text });
-                }
-            })?;
-            if let Some(said) = newest {
-                return Ok(Ok(said));
+    let mut end = Ordinal::try_from(session.rows.len()).unwrap_or(Ordinal::MAX);
+    while end > 0 && looked.said.is_none() {
+        desk.context.check()?;
+        let start = end.saturating_sub(CHUNK);
+        texts.each(start..end, |ordinal, stored| {
+            if !session.shown.is_away(ordinal) {
+                looked.look(&words, ordinal, &stored.head(), stored.text);
             }
-            end = start;
+        })?;
+        end = start;
+    }
+    Ok(match looked {
+        Looked { said: Some(said), .. } if said.text.len() <= TEXT_MAX => Ok(said),
+        Looked { said: Some(said), .. } => {
+            Err(format!("the sentence in {} is too long: at most {TEXT_MAX} bytes", number(said.ordinal)))
+        }
+        Looked { unclear: true, .. } => Err(UNCLEAR.to_owned()),
+        Looked { others: true, .. } => Err(NOT_OWN.to_owned()),
+        Looked { .. } => {
+            Err("the user did not say that in this conversation: copy the user's own words, or give the number \
+                              of the message; what a tool gave or the assistant said cannot be pinned"
+                .to_owned())
+        }
+    })
+}
+
+/// What was found on the way.
+#[derive(Default)]
+struct Looked {
+    said: Option<Said>,
+    others: bool,
+    unclear: bool,
+}
+
+impl Looked {
+    /// Looks at a message; the last one that says it counts.
+    fn look(&mut self, words: &Words, ordinal: Ordinal, head: &Head, text: &str) {
+        if head.role != role::USER {
+            return;
+        }
+        match words.find(text) {
+            Found::Own(place) => {
+                let text = text[place].to_owned();
+                self.said = Some(Said { ordinal, entry_id: head.id, time_ms: head.time_ms, text });
+            }
+            Found::Others => self.others = true,
+            Found::Unclear => self.unclear = true,
+            Found::Nothing => {}
         }
     }
-    Ok(
-        Err("nobody said that in this conversation: copy the user's words, or give the number of the message"
-            .to_owned()),
-    )
 }
 
 /// The user's message of the turn that runs, which is not handed over yet.
-fn now(desk: &Desk<'_>, pattern: &Regex) -> engine_abi::Result<Option<Said>> {
+fn now(desk: &Desk<'_>, words: &Words, looked: &mut Looked) -> engine_abi::Result<()> {
     if desk.context.session().ephemeral() || !desk.context.offers(wire::service::TRANSCRIPT) {
-        return Ok(None);
+        return Ok(());
     }
-    let mut said = None;
     let mut next = desk.session.rows.len();
     let mut request = CursorRequest::after_handed_over();
     loop {
         desk.context.check()?;
         let Page::Entries { entries, cursor, has_more, required_bytes } = desk.context.read_transcript(&request)?
         else {
-            return Ok(said);
+            return Ok(());
         };
         for entry in entries.iter().filter(|entry| desk.session.ordinal(entry.id()).is_none()) {
-            let head = entry.head();
-            if head.role == role::USER
-                && let (Some(found), Ok(ordinal)) = (pattern.find(entry.text()), Ordinal::try_from(next))
-            {
-                let text = found.as_str().to_owned();
-                said = Some(Said { ordinal, entry_id: head.id, time_ms: head.time_ms, text });
+            if let Ok(ordinal) = Ordinal::try_from(next) {
+                looked.look(words, ordinal, entry.head(), entry.text());
             }
             next += 1;
         }
         if !has_more || (entries.is_empty() && request.max_bytes != 0) {
-            return Ok(said);
+            return Ok(());
         }
         request.cursor = cursor;
         request.max_bytes = required_bytes.unwrap_or(0);
     }
-}
-
-fn may_be_pinned(role_code: u32) -> bool {
-    matches!(role_code, role::USER | role::ASSISTANT)
-}
-
-/// Finds the words of a text however they are spaced and cased; `None` when it has none.
-fn pattern(text: &str) -> Option<Regex> {
-    let edge = |letter: char| !letter.is_alphanumeric();
-    let words: Vec<String> = text.trim_matches(edge).split_whitespace().map(regex::escape).collect();
-    if words.is_empty() {
-        return None;
-    }
-    // A closing sign goes with a sentence.
-    let pattern = format!(r"{}[.!?。！？]?", words.join(r"\s+"));
-    RegexBuilder::new(&pattern).case_insensitive(true).build().ok()
 }
 
 fn remove(desk: Desk<'_>) -> Result<String, Wrong> {
@@ -215,7 +250,7 @@ fn remove(desk: Desk<'_>) -> Result<String, Wrong> {
         (Some(id), ..) => u64::from(pin.id) == id,
         (None, Some(message), _) => number(pin.ordinal) == message,
         (None, None, Some(text)) => {
-            pattern(text).is_some_and(|pattern| pattern.is_match(&pin.text)) || pin.text.trim() == text.trim()
+            Words::of(text).is_some_and(|words| words.is_in(&pin.text)) || pin.text.trim() == text.trim()
         }
         (None, None, None) => false,
     };
