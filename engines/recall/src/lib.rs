@@ -99,14 +99,22 @@ impl ContextEngine for Recall {
         if self.config.gists == Gists::Extract || !context.offers(wire::service::LLM) || !self.writer.may_ask() {
             return Ok(Maintained::default());
         }
-        let drafts = show::drafts(&self.sessions.of(context)?.lock(), context);
+        let id = context.session().id();
+        if !self.writer.is_due(id) {
+            return Ok(Maintained::default());
+        }
+        let drafts = show::drafts(&self.writer, &self.sessions.of(context)?.lock(), context);
         let mut replies = Vec::with_capacity(drafts.len());
         // Nothing is held while a model writes.
         for draft in drafts {
             context.check()?;
             match context.complete(&draft.request) {
-                Ok(reply) => replies.push((draft, reply.text)),
+                Ok(reply) => {
+                    self.writer.answered(id);
+                    replies.push((draft, reply.text));
+                }
                 Err(error) => {
+                    self.writer.failed(id, &draft);
                     tracing::debug!(%error, "no model wrote the log better");
                     break;
                 }
@@ -127,6 +135,7 @@ impl ContextEngine for Recall {
 
     fn on_session_ended(&self, context: &Context, _: &SessionEnded) -> Result<()> {
         self.sessions.forget(context.session().id());
+        self.writer.forget(context.session().id());
         match context.session().key() {
             Some(key) => {
                 self.others.forget(key);

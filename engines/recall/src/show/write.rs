@@ -11,7 +11,9 @@ use crate::find::Texts;
 use crate::session::Session;
 use engine_abi::wire::role;
 use engine_abi::{Context, LlmRequest, Message, Result, tracing};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Items that one run of maintenance has written.
 const AT_ONCE: usize = 2;
@@ -23,6 +25,12 @@ const MOST_OF_ONE: usize = 1_200;
 const LINE: usize = 300;
 /// After so many answers in a row without a line that can be used, the model is asked no more.
 const BAD_ANSWERS: u32 = 3;
+/// An item is asked for so many times; after that its picked sentences stay.
+const TRIES: u32 = 3;
+/// Most runs of maintenance that are passed over after a request that came to nothing, as a power of two.
+const LONGEST_PAUSE: u32 = 6;
+/// Sessions whose pace is known.
+const SESSIONS: usize = 4_096;
 /// Letters of a bad answer that the log of the host shows.
 const SHOWN_OF_BAD: usize = 80;
 /// Worth of a written line, when items are merged: above every extracted one.
@@ -38,12 +46,68 @@ const SYSTEM: &str = "You write the log of a conversation. You are given numbere
 pub(crate) struct Writer {
     /// Bad answers since the last good one.
     bad: AtomicU32,
+    /// Sessions of which a request came to nothing.
+    paces: Mutex<HashMap<String, Pace>>,
+}
+
+/// How a session goes on after requests that came to nothing, such as those that the next turn cancels: each was paid for.
+#[derive(Default)]
+struct Pace {
+    /// Such requests in a row.
+    failed: u32,
+    /// Runs of maintenance that are still passed over.
+    pause: u32,
+    /// How often the item with this first entry was asked for in vain.
+    tries: HashMap<u64, u32>,
 }
 
 impl Writer {
     /// It is worth to ask.
     pub(crate) fn may_ask(&self) -> bool {
         self.bad.load(Ordering::Relaxed) < BAD_ANSWERS
+    }
+
+    /// It is this session's turn to ask: after a request that came to nothing two runs of maintenance are passed over, then four,
+    /// and so on.
+    pub(crate) fn is_due(&self, session: &str) -> bool {
+        let mut paces = self.paces();
+        let Some(pace) = paces.get_mut(session) else { return true };
+        let due = pace.pause == 0;
+        pace.pause = pace.pause.saturating_sub(1);
+        due
+    }
+
+    /// A request for an item came to nothing.
+    pub(crate) fn failed(&self, session: &str, draft: &Draft) {
+        let mut paces = self.paces();
+        if paces.len() >= SESSIONS && !paces.contains_key(session) {
+            paces.clear();
+        }
+        let pace = paces.entry(session.to_owned()).or_default();
+        pace.failed += 1;
+        pace.pause = 1 << pace.failed.min(LONGEST_PAUSE);
+        *pace.tries.entry(draft.first).or_default() += 1;
+    }
+
+    /// A request was answered.
+    pub(crate) fn answered(&self, session: &str) {
+        if let Some(pace) = self.paces().get_mut(session) {
+            pace.failed = 0;
+        }
+    }
+
+    /// The session is gone.
+    pub(crate) fn forget(&self, session: &str) {
+        self.paces().remove(session);
+    }
+
+    /// The item was asked for often enough.
+    fn is_given_up(&self, session: &str, first: u64) -> bool {
+        self.paces().get(session).is_some_and(|pace| pace.tries.get(&first).is_some_and(|tries| *tries >= TRIES))
+    }
+
+    fn paces(&self) -> MutexGuard<'_, HashMap<String, Pace>> {
+        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of an answer; whoever gives the model up says so, once.
@@ -82,10 +146,11 @@ pub(crate) struct Draft {
 }
 
 /// What there is to write, newest first.
-pub(crate) fn drafts(session: &Session, context: &Context) -> Vec<Draft> {
+pub(crate) fn drafts(writer: &Writer, session: &Session, context: &Context) -> Vec<Draft> {
     let state = &*session.shown;
     let open = state.log.iter().rev().filter(|item| !item.by_model);
     let open = open.filter(|item| !state.written.contains_key(&item.first));
+    let open = open.filter(|item| !writer.is_given_up(context.session().id(), item.first));
     let texts = session.texts(context, None);
     let drafts = open.filter_map(|item| {
         let (first, last) = item.numbers;
@@ -196,6 +261,32 @@ mod tests {
         let lines = lines(&draft, said, &|text| text.len() as u64 / 4);
         let shown: Vec<String> = lines.iter().map(Line::shown).collect();
         assert_eq!(shown, ["> 3: The port is 8080.", "> 4: Anna forbids red.", "> 9: [recall pins]"]);
+    }
+
+    #[test]
+    fn a_request_that_each_turn_cancels_is_soon_asked_no_more() {
+        let (writer, first) = (Writer::default(), 5);
+        let draft = Draft {
+            first,
+            item: (1, 9),
+            numbers: (3, 9),
+            tokens: 40,
+            request: LlmRequest { messages: vec![Message::user("")], ..LlmRequest::default() },
+        };
+        let mut asked = Vec::new();
+        for run in 1..40 {
+            if writer.is_due("s") && !writer.is_given_up("s", first) {
+                asked.push(run);
+                writer.failed("s", &draft);
+            }
+        }
+        assert_eq!(asked, [1, 4, 9]);
+        assert!(writer.is_due("other") && !writer.is_given_up("s", 6), "another session, another item");
+        writer.answered("s");
+        writer.failed("s", &draft);
+        assert_eq!((1..9).map(|_| writer.is_due("s")).take_while(|due| !due).count(), 2, "it begins anew");
+        writer.forget("s");
+        assert!(writer.is_due("s") && !writer.is_given_up("s", first));
     }
 
     #[test]
