@@ -64,7 +64,9 @@ pub(super) fn pin(reading: &Reading) -> Option<(Kind, u8)> {
     if reading.question {
         return asked(reading).or_else(|| task(reading).filter(|_| reading.at(Hint::Ask, reading.head).is_some()));
     }
-    if reading.has(Hint::Exempt) || is_named(reading) || is_rule_of_a_thing(reading) {
+    // "He must never know!" tells of somebody.
+    let other = matches!(reading.word(reading.head), "he" | "she") && reading.word(reading.head + 1) == "must";
+    if other || reading.has(Hint::Exempt) || is_named(reading) || is_rule_of_a_thing(reading) {
         return None;
     }
     task(reading)

@@ -22,7 +22,7 @@ pub(super) const TABLE: Table = &[
     (Hint::Never, "never|never ever|not ever|at no time|at no point|ever again"),
     (
         Hint::Standing,
-        "from now on|lets always|let us always|lets never|let us never|lets agree that you|throughout|whatever happens|come what may|no matter how|regardless of what|from now onwards|from here on|from here on out|from today on|as of now|as of today|starting now|\
+        "from now on|lets always|let us always|lets never|let us never|lets agree that you|lets agree :|let us agree :|throughout|whatever happens|come what may|no matter how|regardless of what|from now onwards|from here on|from here on out|from today on|as of now|as of today|starting now|\
          starting today|going forward|moving forward|henceforth|in future|in the future|at all times|without exception|\
          without exceptions|no exceptions|no exception|no matter what|until further notice|until i say|until i tell you|\
          unless i say|unless i tell you|unless i ask|unless i explicitly|unless told otherwise|unless otherwise|by default|\
@@ -122,7 +122,7 @@ pub(super) const TABLE: Table = &[
         "is off limits|are off limits|off limits|is read only|are read only|as read only|as frozen|is frozen|are frozen|\
          is forbidden|are forbidden|is banned|are banned|is not allowed|are not allowed|isnt allowed|arent allowed|\
          is a no go|are a no go|is prohibited|are prohibited|is taboo|is sacred|must not be|must never be|may not be|\
-         may never be|must never|must not exceed|must not leave|may not leave|must not grow|must stay on|must stay at|must stay in|must stay below|must stay under|must remain on|must remain in|must remain at|\
+         may never be|must never|must not exceed|must not leave|may not leave|must not grow|must stay on|must stay at|must stay in|must stay below|must stay under|has to stay under|has to stay below|have to stay under|have to stay below|do not exceed|dont exceed|must remain on|must remain in|must remain at|\
          must always|has to stay on|have to stay on|has to stay in|must be kept|should never be|cannot be exceeded|\
          must not cost|must not change|needs to stay|is mandatory|are mandatory|is required for every|is not negotiable|\
          are not negotiable|non negotiable|we are required to|were required to|we are obliged to|were obliged to|\
@@ -170,7 +170,7 @@ pub(super) const TABLE: Table = &[
         "forget what i said|forget what i told|forget what i wrote|forget about my|forget the rule|forget my|\
          forget that i said|forget the thing about|forget about the|ignore what i said|ignore my earlier|ignore the rule|\
          disregard what i said|disregard my|disregard the rule|you no longer need to|you no longer have to|\
-         no longer need to|no longer applies|no longer apply|doesnt apply any more|doesnt apply anymore|does not apply any more|\
+         no longer need to|no longer applies|no longer apply|are fine now|is fine now|are okay now|is okay now|are ok now|is ok now|are allowed now|is allowed now|doesnt apply any more|doesnt apply anymore|does not apply any more|\
          you dont need to * any more|you dont have to * any more|you dont need to * anymore|you dont have to * anymore|\
          you can stop|you may stop|stop|scrap the|scrap my|drop the rule|drop my|i take back|i take it back|i changed my mind|\
          ive changed my mind|i have changed my mind|i was only joking|i was just joking|is no longer needed|\

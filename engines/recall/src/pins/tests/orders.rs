@@ -357,3 +357,18 @@ fn japanese() {
         "重要：金曜日には絶対にデプロイしないでください。",
     ]);
 }
+
+#[test]
+fn limits_and_rules_for_every_case() {
+    pinned(&[
+        "Keep every commit message under 50 characters.",
+        "Our budget is 300 euros; do not exceed it.",
+        "The response time has to stay under 200 ms.",
+    ]);
+    passed(&["He must never know!"]);
+}
+
+#[test]
+fn what_is_fine_now_is_forbidden_no_more() {
+    assert!(learned(&["No emojis please.", "Actually emojis are fine now."]).all().is_empty());
+}
