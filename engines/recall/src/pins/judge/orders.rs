@@ -83,7 +83,7 @@ pub(super) fn imperative(reading: &Reading) -> Option<(Kind, u8)> {
     let prefers = matches!(reading.word(head), "prefer" | "favour" | "favor" | "bevorzuge" | "privilegie");
     // "Cite sources for every claim", "keep every commit message short".
     let each = matches!(reading.word(head), "cite" | "keep")
-        && (head + 1..reading.end.min(head + 4)).any(|at| matches!(reading.word(at), "every" | "each"));
+        && (head + 1..reading.end.min(head + 5)).any(|at| matches!(reading.word(at), "every" | "each"));
     let norm = reading.has(Hint::Here) || prefers || each;
     let once = reading.has(Hint::Once) || reading.has(Hint::Fault);
     (cue_of_order(reading) || (norm && !once)).then_some((Kind::Instruction, 3))

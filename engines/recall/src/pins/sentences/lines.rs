@@ -117,6 +117,16 @@ pub(super) fn is_machines(line: &str) -> bool {
     comment || (day && time) || clock(0) || (month && clock(7)) || has_level(line)
 }
 
+/// A line of settings: "never: allow", a word in small letters with one or two behind it and no sentence.
+pub(super) fn is_setting(line: &str) -> bool {
+    let Some((key, value)) = line.split_once(": ") else { return false };
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-' | '.');
+    !key.is_empty()
+        && key.chars().all(plain)
+        && value.split_whitespace().count() <= 2
+        && value.chars().all(|c| plain(c) || c == ' ')
+}
+
 /// "[WARN] …", "ERROR …": how lines of logs begin. What people write in capitals themselves counts only in brackets.
 fn has_level(line: &str) -> bool {
     let (open, inner) = line.strip_prefix('[').map_or((false, line), |inner| (true, inner));

@@ -7,7 +7,7 @@ mod lines;
 mod marks;
 
 use ends::{boundaries, is_final, is_postscript};
-use lines::{Shut, has_marks, is_machines, marker, markup, passes_on};
+use lines::{Shut, has_marks, is_machines, is_setting, marker, markup, passes_on};
 pub(super) use marks::closing;
 use marks::mask;
 
@@ -63,7 +63,7 @@ const WRAPPED: usize = 60;
 pub(super) fn each(text: &str, mut visit: impl FnMut(&Sentence) -> Next) {
     let mut reader = Reader { text, visit: &mut visit, block: None, ruled: false, whose: Whose::Own };
     let mut shut: Shut<'_> = Shut::Open;
-    let mut at = 0;
+    let (mut at, mut settings) = (0, false);
     for line in text.split_inclusive('\n') {
         let (start, end) = (at, at + line.trim_end().len());
         at += line.len();
@@ -71,7 +71,11 @@ pub(super) fn each(text: &str, mut visit: impl FnMut(&Sentence) -> Next) {
         let prose = shut.passes(body);
         let indent = line.len() - line.trim_start().len();
         let own = start + indent;
-        let machines = is_machines(body);
+        // One such line may be the person's; several are a file's.
+        let setting = is_setting(body);
+        let machines = is_machines(body)
+            || setting && (settings || text[at..].lines().next().is_some_and(|next| is_setting(next.trim())));
+        settings = setting;
         let item = marker(body).filter(|_| !machines);
         let in_item = reader.block.as_ref().is_some_and(|block| block.item);
         let code = (indent >= 4 || line.starts_with('\t')) && !in_item;

@@ -363,9 +363,16 @@ fn limits_and_rules_for_every_case() {
     pinned(&[
         "Keep every commit message under 50 characters.",
         "Our budget is 300 euros; do not exceed it.",
+        "Cite sources for every claim.",
+        "Let's agree: no external dependencies.",
         "The response time has to stay under 200 ms.",
     ]);
-    passed(&["He must never know!"]);
+    passed(&[
+        "He must never know!",
+        "Please fix the following mail\n\nHi team,\nplease always park in zone B from now on.",
+        "Can you make this shorter? From now on all employees must register their bikes.",
+        "I have this config:\nrule: always deny\nnever: allow",
+    ]);
 }
 
 #[test]
