@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// A tool result of more characters is long: shortening it is the first thing that is done.
 pub const LONG_RESULT_CHARS: usize = 4_000;
 /// Characters that a tool result may keep, step by step.
-const RESULT_STEPS: [usize; 3] = [LONG_RESULT_CHARS, 1_000, 160];
+pub(super) const RESULT_STEPS: [usize; 3] = [LONG_RESULT_CHARS, 1_000, 160];
 
 /// Cuts `messages` until they cost at most `budget` tokens. From about 64 tokens on it always succeeds; below that it gives the
 /// shortest prompt there is, the user's last words cut to a few characters. Order, ids and the current turn's mark stay.

@@ -8,6 +8,7 @@ use super::run::TurnRun;
 use super::services::Manner;
 use super::session::message_of;
 use super::shadow::Shown;
+use crate::compaction::press_turn;
 use crate::observe::{broken, failpoint};
 use crate::slot::{
     AssembleInput, DegradedCode, EngineRef, FailureKind, Hook, HookFailure, Item, LEGACY, LeaseRequest,
@@ -250,7 +251,8 @@ impl TurnRun {
         let memory = self.memory_section(engine, &available_tools).await;
         let since = Instant::now();
         let fixed = self.system_tokens + self.tool_tokens;
-        let (view, len, prompt, current, projected) = {
+        let room = limit.saturating_sub(self.fixed_tokens());
+        let (view, len, prompt, turn, current, projected) = {
             let mut state = self.session.state();
             let window = self.agent.info.context_window;
             let now = self.house.clock.now_ms();
@@ -265,7 +267,8 @@ impl TurnRun {
                 0 => view.len(),
                 first => state.turn_start(first),
             };
-            let current = view.tokens(len..view.len());
+            let turn = press_turn(view.items(len..view.len(), len), room, &self.agent.counter);
+            let current: u64 = turn.iter().map(|item| item.tokens).sum();
             let message = state
                 .branch()
                 .get(self.admitted.first)
@@ -276,9 +279,9 @@ impl TurnRun {
                 tokens: current,
                 message,
             });
-            (view, len, prompt, current, projected)
+            (view, len, prompt, turn, current, projected)
         };
-        let budget = limit.saturating_sub(self.fixed_tokens() + current).max(1);
+        let budget = room.saturating_sub(current).max(1);
         let unwindowed = self.fixed_tokens() + projected;
         let facts = self.session_facts(Some(budget), Some(unwindowed));
         let input = AssembleInput {
@@ -295,7 +298,7 @@ impl TurnRun {
         if memory.is_some() {
             output.system_prompt_addition = memory;
         }
-        let prompt = Prompt::build(&self.system, fixed, &view, len, &output, &self.agent.counter);
+        let prompt = Prompt::build(&self.system, fixed, &view, turn, &output, &self.agent.counter);
         let history: u64 = prompt.items().iter().filter(|item| !item.current_turn).map(|item| item.tokens).sum();
         if self.manner == Manner::Serve && self.house.shadows.watches() {
             self.shown = Some(Shown::of(&view, &output.items, &prompt, limit, fixed));

@@ -35,12 +35,12 @@ pub(super) struct Prompt {
 
 impl Prompt {
     /// Puts together what the client said (`system`, and the tokens of it and of the tools in `fixed`), what the engine gave,
-    /// and the current turn, `view` from `turn_start` on. The current turn is there once: where the engine placed it, else last.
+    /// and the current `turn`. The current turn is there once: where the engine placed it, else last.
     pub(super) fn build(
         system: &[Value],
         fixed: u64,
         view: &View,
-        turn_start: usize,
+        turn: Vec<PromptItem>,
         output: &AssembleOutput,
         counter: &TokenCounter,
     ) -> Prompt {
@@ -58,25 +58,21 @@ impl Prompt {
             fixed += counter.text(block) + SYSTEM_FRAMING;
         }
         let mut items = Vec::with_capacity(view.len().min(1024));
-        let mut placed = false;
+        let again = broken("9.19").then(|| turn.clone());
+        let mut turn = Some(turn);
         for item in &output.items {
             match item {
-                Item::Span { start, end } => items.extend(view.items(*start..*end, turn_start)),
+                Item::Span { start, end } => items.extend(view.items(*start..*end, view.len())),
                 Item::Message(message) => items.push(PromptItem {
                     id: None,
                     tokens: u64::from(counter.message(message)),
                     message: message.clone(),
                     current_turn: false,
                 }),
-                Item::CurrentTurn => {
-                    placed = true;
-                    items.extend(view.items(turn_start..view.len(), turn_start));
-                }
+                Item::CurrentTurn => items.extend(turn.take().unwrap_or_default()),
             }
         }
-        if !placed || broken("9.19") {
-            items.extend(view.items(turn_start..view.len(), turn_start));
-        }
+        items.extend(turn.or(again).unwrap_or_default());
         // A client may come back with some of the results only; a provider wants all of them.
         close_open_calls(&mut items, counter);
         Prompt {

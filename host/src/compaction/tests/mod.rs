@@ -4,6 +4,7 @@ mod compacting;
 mod projecting;
 mod properties;
 mod pruning;
+mod running;
 mod trimming;
 
 use super::*;

@@ -23,7 +23,8 @@ impl TurnRun {
         };
         let fixed = self.system_tokens + self.tool_tokens;
         let output = AssembleOutput::default();
-        let prompt = Prompt::build(&self.system, fixed, &view, len, &output, &self.agent.counter);
+        let turn = view.items(len..view.len(), len);
+        let prompt = Prompt::build(&self.system, fixed, &view, turn, &output, &self.agent.counter);
         Assembled { prompt, unwindowed: None, view, given: Vec::new() }
     }
 
