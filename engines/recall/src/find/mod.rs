@@ -58,11 +58,15 @@ pub(crate) trait Texts {
 /// Longest text that is looked at to find out what is asked for, in bytes: of a longer one, its two ends.
 const TEXT_MAX: usize = 4_000;
 
-/// The best passages, best first.
+/// The best passages, best first, without those that have nothing to do with what is looked for: whoever asks is told that there
+/// are none. A prompt's passages have no such floor, since what stands around an answer helps there.
 pub(crate) fn search(index: &Index, ask: &Ask<'_>, limit: usize) -> Vec<Hit> {
-    let mut hits: Vec<Hit> = ranked(index, ask).iter().map(|one| hit(index, one)).collect();
-    hits.truncate(limit);
-    hits
+    let query = query(index, ask);
+    let related = score::related(index, &query);
+    let ranked = scored(index, ask, &query);
+    let has_words = |one: &&score::Scored| index.passages[one.passage as usize].words > 0;
+    let found = ranked.iter().filter(has_words).filter(|one| related[one.passage as usize]);
+    found.take(limit).map(|one| hit(index, one)).collect()
 }
 
 /// A passage as others know it.
@@ -122,10 +126,17 @@ const ROUNDS: usize = 2;
 
 /// The passages that answer best, best first.
 fn ranked(index: &Index, ask: &Ask<'_>) -> Vec<score::Scored> {
-    let text = ends(ask.text);
-    let query = Query::of(index, &text, ask.name, ask.now_ms);
+    scored(index, ask, &query(index, ask))
+}
+
+/// What is asked for.
+fn query(index: &Index, ask: &Ask<'_>) -> Query {
+    Query::of(index, &ends(ask.text), ask.name, ask.now_ms)
+}
+
+fn scored(index: &Index, ask: &Ask<'_>, query: &Query) -> Vec<score::Scored> {
     let allowed = |entry: u32| (ask.allowed)(index.entries[entry as usize].ordinal);
-    score::ranked(index, &query, &allowed)
+    score::ranked(index, query, &allowed)
 }
 
 /// The text, or the two ends of a long one: what is asked for stands before or behind what was pasted.

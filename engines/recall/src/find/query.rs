@@ -12,6 +12,8 @@ pub(crate) struct Wanted {
     pub term: Term,
     /// Its rarity, times what its kind is worth.
     pub weight: f32,
+    /// It serves no grammar: whoever has it speaks of what is asked for.
+    pub matters: bool,
 }
 
 /// A question, taken apart.
@@ -19,6 +21,8 @@ pub(crate) struct Wanted {
 pub(crate) struct Query {
     /// The words that stand anywhere in the session, each once.
     pub wanted: Vec<Wanted>,
+    /// It has words that matter, whether they stand in the session or not.
+    pub matters: bool,
     /// Sum of their weights.
     pub total: f32,
     /// Whose words are asked for.
@@ -90,6 +94,12 @@ impl Query {
                 return;
             }
             seen.push(word.key);
+            let matters = match word.kind {
+                Kind::Plain => !is_grammar(word.text),
+                Kind::Number | Kind::Identifier | Kind::Pair | Kind::Part => true,
+                Kind::Character => false,
+            };
+            query.matters |= matters;
             let Some(term) = index.postings.term(word.key) else { return };
             let worth = match word.kind {
                 _ if participant.is_some_and(|name| index.speaks(name)) => PARTICIPANT,
@@ -99,7 +109,7 @@ impl Query {
                 Kind::Character => CHARACTER,
             };
             let weight = worth * rarity(index.passages.len(), index.postings.length(term));
-            query.wanted.push(Wanted { term, weight });
+            query.wanted.push(Wanted { term, weight, matters });
         });
         query.bare.push_str(&text[bare_until..]);
         query.days = dates::spoken_of(text, now_ms).into_iter().map(dates::Days::ms).collect();

@@ -395,6 +395,26 @@ const PAUSE_MS: i64 = 60 * 60 * 1000;
 const OPENING: usize = 12;
 const OPENING_FADE: f32 = 3.0;
 
+/// Cosine from which a passage is about what is asked for without any of its words. Unrelated texts stay far below.
+const ALIKE: f32 = 0.5;
+
+/// By passage: true when it has to do with the question at all. It has one of the words that matter, or its vector points the
+/// same way. A question of nothing but grammar is answered by whatever has a word of it.
+pub(crate) fn related(index: &Index, query: &Query) -> Vec<bool> {
+    let mut related = vec![false; index.passages.len()];
+    for wanted in query.wanted.iter().filter(|wanted| wanted.matters || !query.matters) {
+        index.postings.each(wanted.term, |passage, _| related[passage as usize] = true);
+    }
+    if let Some(asked) = vectors::embed(&query.bare) {
+        let mut cosines = Vec::new();
+        vectors::scan(&asked, &index.vectors, &mut cosines);
+        for (related, cosine) in related.iter_mut().zip(cosines) {
+            *related |= cosine >= ALIKE;
+        }
+    }
+    related
+}
+
 /// The passages that answer best, best first.
 pub(crate) fn ranked(index: &Index, query: &Query, allowed: &dyn Fn(u32) -> bool) -> Vec<Scored> {
     let scan = Scan::of(index, query);

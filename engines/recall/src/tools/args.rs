@@ -22,6 +22,20 @@ impl Args {
         }
     }
 
+    /// Says which argument is none of `known`, and what is meant by it, as far as `meant` tells.
+    pub(crate) fn only(&self, known: &[&str], meant: &[(&str, &str)]) -> Result<(), Wrong> {
+        let Some((name, _)) = self.0.iter().find(|(name, value)| !known.contains(&name.as_str()) && !value.is_null())
+        else {
+            return Ok(());
+        };
+        let hint = meant.iter().find(|(other, _)| *other == name.to_lowercase()).map(|(_, meant)| *meant);
+        let name = super::quote::name(name);
+        Err(match hint {
+            Some(meant) => format!("there is no argument `{name}`; use {meant}"),
+            None => format!("there is no argument `{name}`; use `{}`", known[0]),
+        })
+    }
+
     /// The first of these that is there.
     fn any(&self, names: &[&str]) -> Option<&Value> {
         names.iter().filter_map(|name| self.0.get(*name)).find(|value| !value.is_null())

@@ -43,7 +43,16 @@ pub(super) fn parameters(other_sessions: bool) -> Value {
     parameters
 }
 
+/// The arguments, with the other names by which models call them.
+const KNOWN: [&str; 8] = ["numbers", "number", "ids", "id", "messages", "around", "offset", "session"];
+
+/// What is meant by arguments that are none.
+const MEANT: [(&str, &str); 2] = [("context", "`around`"), ("from", "`numbers`, such as [\"12-15\"]")];
+
 pub(super) fn expand(desk: Desk<'_>) -> Answer {
+    if let Err(wrong) = desk.args.only(&KNOWN, &MEANT) {
+        return Ok(Err(wrong));
+    }
     match desk.args.text(&["session"]) {
         None => read(&desk, desk.session, ""),
         Some(session) => match elsewhere::one(&desk, &session)? {

@@ -156,8 +156,33 @@ struct Asked {
     page: usize,
 }
 
+/// The arguments, with the other names by which models call them.
+const KNOWN: [&str; 16] = [
+    "query", "q", "text", "pattern", "numbers", "number", "id", "mode", "from", "to", "role", "limit", "count", "max",
+    "page", "session",
+];
+
+/// What is meant by arguments that are none.
+const MEANT: [(&str, &str); 14] = [
+    ("words", "`query`, with mode words"),
+    ("word", "`query`, with mode words"),
+    ("keywords", "`query`, with mode words"),
+    ("search", "`query`"),
+    ("regex", "`query`, with mode regex"),
+    ("regexp", "`query`, with mode regex"),
+    ("time", "`from` and `to`, with mode time"),
+    ("date", "`from` and `to`, with mode time"),
+    ("since", "`from`"),
+    ("until", "`to`"),
+    ("ids", "`query`, with mode id"),
+    ("entry", "`query`, with mode id"),
+    ("entries", "`query`, with mode id"),
+    ("sessions", "`session`"),
+];
+
 impl Asked {
     fn read(args: &Args, now_ms: i64) -> Result<Asked, Wrong> {
+        args.only(&KNOWN, &MEANT)?;
         let query = args.text(&["query", "q", "text", "pattern", "numbers", "number", "id"]);
         let bounded = args.text(&["from"]).is_some() || args.text(&["to"]).is_some();
         let mode = match args.text(&["mode"]).map(|mode| mode.to_lowercase()).as_deref() {

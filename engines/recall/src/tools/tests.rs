@@ -134,6 +134,32 @@ fn what_was_found_once_is_found_where_it_was_said_and_not_where_it_was_quoted() 
 }
 
 #[test]
+fn what_has_nothing_to_do_with_the_words_is_left_out() {
+    let world = World::default();
+    let engine = engine(&world);
+    let mut said = Vec::new();
+    for id in 1..40 {
+        said.push(Line::user(id * 2, &format!("The ferry number {id} leaves for the island of gulls at noon.")));
+        said.push(Line::assistant(id * 2 + 1, "I have noted that for you."));
+    }
+    said[20].text = "Mr. Okafor sells the automobile.".to_owned();
+    said.push(Line::user(100, "Look for the invoice."));
+    said.push(Line::assistant(101, "").calling("c1", SEARCH, r#"{"query": "invoice"}"#));
+    said.push(Line::tool(102, "Nothing was found for these words.").answering("c1"));
+    told(&world, &engine, said);
+    for nothing in ["zzxqvblorp", "what is the zzxqvblorp?", "recall_search"] {
+        let answer = ask(&engine, SEARCH, json!({"query": nothing}));
+        assert!(answer.starts_with("Nothing was found for these words") && numbers(&answer).is_empty(), "{answer}");
+        assert!(!answer.contains("There are more"), "{answer}");
+    }
+    assert_eq!(numbers(&ask(&engine, SEARCH, json!({"query": "Okafor"}))), [21]);
+    assert_eq!(numbers(&ask(&engine, SEARCH, json!({"query": "who sold the automobiles?"}))), [21], "by its stem");
+    assert_eq!(numbers(&ask(&engine, SEARCH, json!({"query": "selling cars"}))), [21], "by its meaning");
+    assert_eq!(numbers(&ask(&engine, SEARCH, json!({"query": "invoice"}))), [79]);
+    assert_eq!(numbers(&ask(&engine, SEARCH, json!({"query": "invoice", "role": "tool"}))), [] as [u64; 0]);
+}
+
+#[test]
 fn what_was_edited_away_says_so() {
     let world = World::default();
     let engine = engine(&world);
@@ -157,7 +183,7 @@ fn what_was_edited_away_says_so() {
     for _ in 0..2 {
         for (tool, arguments, seen, away) in [
             (SEARCH, find.clone(), vec![5, 3, 1], vec![3]),
-            (SEARCH, json!({"query": "when does the harbour open", "limit": 9}), vec![], vec![3, 4]),
+            (SEARCH, json!({"query": "when does the harbour open", "limit": 9}), vec![], vec![3]),
             (SEARCH, json!({"mode": "time", "from": "2020-01-01"}), vec![], vec![3, 4]),
             (EXPAND, json!({"numbers": "1-6"}), vec![1, 2, 3, 4, 5, 6], vec![3, 4]),
         ] {
@@ -208,6 +234,10 @@ fn a_call_that_cannot_be_answered_says_what_to_do() {
         (SEARCH, json!({"query": "x", "from": "2024-05-04", "to": "2024-05-03"}), "later than"),
         (SEARCH, json!({"query": "x", "role": "pope"}), "user, assistant or tool"),
         (SEARCH, json!({"mode": "id", "query": 7}), "from 1 to 6"),
+        (SEARCH, json!({"words": "x"}), "use `query`, with mode words"),
+        (SEARCH, json!({"query": "x", "regex": "y"}), "use `query`, with mode regex"),
+        (SEARCH, json!({"entry": 3}), "use `query`, with mode id"),
+        (EXPAND, json!({"entry": 3}), "no argument `entry`; use `numbers`"),
         (EXPAND, json!({}), "give `numbers`"),
         (EXPAND, json!({"numbers": "first"}), "must be numbers"),
         (EXPAND, json!({"numbers": 0}), "from 1 to 6"),
