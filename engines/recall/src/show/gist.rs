@@ -80,12 +80,13 @@ pub(crate) struct Gist {
 }
 
 /// Lines of at most `budget` tokens for the entries of `places`, in their order, read from the newest backwards as far as `pass`
-/// allows. `focus` names what they should keep.
+/// allows. `focus` names what they should keep; what stands in one of `known` is left out.
 pub(crate) fn lines(
     stubber: &Stubber<'_>,
     places: Range<usize>,
     budget: u64,
     focus: Option<&str>,
+    known: &[String],
     pass: &mut Pass,
 ) -> Result<Gist> {
     if budget == 0 {
@@ -93,6 +94,7 @@ pub(crate) fn lines(
     }
     let mut words = Words::default();
     let (mut sentences, from) = read(stubber, places.clone(), &mut words, pass)?;
+    sentences.retain(|sentence| !stands_in(&sentence.text, known));
     words.focus(focus.unwrap_or_default());
     rank(&mut sentences, &words);
     let mut lines = choose(&sentences, &words, budget, stubber.counter)?;
@@ -100,6 +102,12 @@ pub(crate) fn lines(
         lines = calls(stubber, from..places.end, budget / OF_CALLS)?;
     }
     Ok(Gist { lines, from })
+}
+
+/// True when one of `known` has these words.
+pub(super) fn stands_in(text: &str, known: &[String]) -> bool {
+    let text = text.trim_end_matches(['…', '.', '!', '?', ' ']);
+    !text.is_empty() && known.iter().any(|known| known.contains(text))
 }
 
 /// What a line costs behind others.

@@ -52,6 +52,14 @@ impl Show<'_> {
 }
 
 impl Show<'_> {
+    /// The words of the pins that the block shows.
+    pub(super) fn pinned_words(&self) -> Vec<String> {
+        let Some(block) = &self.state.pinned else { return Vec::new() };
+        let shown: HashSet<&str> = block.text.lines().collect();
+        let pins = self.session.pins.all().iter().filter(|pin| shown.contains(line(pin).as_str()));
+        pins.map(|pin| one_line(&pin.text, LETTERS)).collect()
+    }
+
     /// The entries of which the block shows every word, rising.
     pub(super) fn pinned_in_whole(&self, texts: &dyn Texts) -> Vec<Ordinal> {
         let Some(block) = &self.state.pinned else { return Vec::new() };

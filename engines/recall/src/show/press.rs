@@ -6,10 +6,9 @@
 
 use super::Show;
 use super::fold::Aim;
-use super::log::Item;
 use super::share::Shares;
 use super::state::{Tail, id_at};
-use super::tell::{ITEMS, TOLD};
+use super::tell::TOLD;
 use crate::config::Config;
 use crate::session::Session;
 use engine_abi::{CompactRequest, Compaction, Context, Result, Trigger};
@@ -90,7 +89,7 @@ impl Show<'_> {
             _ => low.min(before / 4 * 3),
         };
         let log: u64 = self.state.log.iter().map(|item| item.tokens).sum();
-        let told = (self.shares.log / ITEMS).min(before / TOLD) + log;
+        let told = self.most_of_item().min(before / TOLD) + log;
         let beside = pinned + told.min(self.shares.log);
         let target = target.saturating_sub(beside).max(target / LEFT_TO_TAIL).max(1);
         let least = self.shares.least_tail.min(target);
@@ -100,19 +99,22 @@ impl Show<'_> {
         Ok((tail, self.shown(tail)))
     }
 
-    /// What stands for what is folded: the log, or where the budget has none, a line that says what is folded.
+    /// What the next prompt shows in the place of what is folded: the log, word for word, or where it has none, that it has none.
     fn summary(&self, tail: Tail) -> Result<String> {
         let heads = self.history.heads();
-        if !self.state.log.is_empty() || tail.from == 0 {
+        if !self.state.log.is_empty() {
             let items: Vec<String> = self.state.log.iter().map(|item| item.text(self.expands)).collect();
-            return Ok(if items.is_empty() {
-                "Older results of tools are shown as stubs.".to_owned()
-            } else {
-                items.join("\n\n")
-            });
+            return Ok(items.join("\n\n"));
+        }
+        if tail.from == 0 {
+            return Ok("Older results of tools are shown as stubs.".to_owned());
         }
         let number = |at: usize| self.stubber().number(id_at(heads, at)).unwrap_or(0);
-        let item = Item::bare(&heads[..tail.from], (number(0), number(tail.from - 1)));
-        Ok(item.text(self.expands))
+        let found = if self.expands { "passages and recall_search find them" } else { "passages find them" };
+        Ok(format!(
+            "Entries {} to {} are no longer shown, and no log stands for them; {found}.",
+            number(0),
+            number(tail.from - 1)
+        ))
     }
 }

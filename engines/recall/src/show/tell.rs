@@ -26,6 +26,7 @@ impl Show<'_> {
         }
         let counter = Counter(self.context);
         self.publish(counter)?;
+        self.leave_out_pinned(counter)?;
         let told = self.state.log.last().map_or(0, |item| item.last);
         let first = self.history.heads().partition_point(|head| head.id <= told);
         let mut pass = Pass::default();
@@ -55,12 +56,30 @@ impl Show<'_> {
         let oldest = numbers.next().unwrap_or(0);
         let mut item = Item::bare(&heads[places.clone()], (oldest, numbers.next_back().unwrap_or(oldest)));
         let frame = counter.plain(&item.text(self.expands))?;
-        let budget = (self.shares.log / ITEMS).min(of_what).saturating_sub(frame);
-        let gist = gist::lines(&stubber, places.clone(), budget, self.focus.as_deref(), pass)?;
+        let budget = self.most_of_item().min(of_what).saturating_sub(frame);
+        let gist = gist::lines(&stubber, places.clone(), budget, self.focus.as_deref(), &self.pinned_words(), pass)?;
         item.lines = gist.lines;
         item.unread = self.unread(places.start..gist.from).into_iter().collect();
         item.tokens = counter.plain(&item.text(self.expands))?;
         Ok(item)
+    }
+
+    /// Most tokens of one item: where the log is small, more than its part, since the frame alone would take that.
+    pub(super) fn most_of_item(&self) -> u64 {
+        (self.shares.log / ITEMS).max(LEAST_LOG.min(self.shares.log))
+    }
+
+    /// What the pins show by now stands there, and not in the log, too.
+    fn leave_out_pinned(&mut self, counter: Counter<'_>) -> Result<()> {
+        let pinned = self.pinned_words();
+        for item in &mut self.state.log {
+            let before = item.lines.len();
+            item.lines.retain(|line| !gist::stands_in(&line.text, &pinned));
+            if item.lines.len() != before {
+                item.tokens = counter.plain(&item.text(self.expands))?;
+            }
+        }
+        self.join_bare(counter)
     }
 
     /// The entries of `places` as what is not read yet.
@@ -92,7 +111,8 @@ impl Show<'_> {
                     return Ok(());
                 }
                 let most = self.shares.log / ITEMS;
-                let gist = gist::lines(&stubber, places.clone(), most, self.focus.as_deref(), pass)?;
+                let gist =
+                    gist::lines(&stubber, places.clone(), most, self.focus.as_deref(), &self.pinned_words(), pass)?;
                 let rest = self.unread(places.start..gist.from);
                 let item = &mut self.state.log[at];
                 item.unread.pop();

@@ -14,7 +14,7 @@ fn tokens(engine: &Engine, history: &[Line], budget: u64) -> u64 {
 
 #[test]
 fn a_compaction_by_hand_makes_the_next_prompt_smaller_and_says_by_how_much() {
-    for (turns, budget) in [(8, 100_000), (60, 100_000), (300, 16_000), (40, 2_000)] {
+    for (turns, budget) in [(8, 100_000), (60, 100_000), (300, 16_000), (300, 10_900), (40, 2_000)] {
         let engine = engine("{}");
         let history = dialogue(turns, 60);
         let before = tokens(&engine, &history, budget);
@@ -25,7 +25,17 @@ fn a_compaction_by_hand_makes_the_next_prompt_smaller_and_says_by_how_much() {
         assert_eq!(done.tokens.1, Some(after), "what it says is what is shown");
         assert!(after <= before / 2, "{before} to {after}");
         assert!(history.iter().any(|line| line.id == done.first_kept_entry_id));
-        assert!(done.summary.unwrap().starts_with("[recall log · entries 1 to "));
+        let summary = done.summary.unwrap();
+        let next = sent(&history, &engine.assemble(&history, Some(budget)).unwrap());
+        if budget < 8_192 || turns < 10 {
+            assert!(summary.starts_with("Entries 1 to ") && summary.contains("no log stands for them"), "{summary}");
+            assert!(next.iter().all(|sent| !sent.text.starts_with("[recall log")));
+        } else {
+            assert!(summary.starts_with("[recall log · entries 1 to ") && summary.contains("\n> "), "{summary}");
+            let log: Vec<&str> =
+                next.iter().map(|sent| sent.text.as_str()).filter(|text| text.starts_with("[recall log")).collect();
+            assert_eq!(log.join("\n\n"), summary, "what it says is what stands there");
+        }
         // It stays done while the session goes on.
         let longer = dialogue(turns + 1, 60);
         assert!(tokens(&engine, &longer, budget) < before);

@@ -214,6 +214,37 @@ fn what_was_asked_for_once_and_for_all_outlasts_a_loop_that_fills_the_window() {
 }
 
 #[test]
+fn beside_a_loop_that_outgrows_the_window_again_and_again_pins_stay_and_bytes_too() {
+    const ROOM: u64 = 11_000;
+    let engine = engine("{}");
+    let talk = engine.talk("session", "test:session");
+    let mut history =
+        vec![Line::user(1, "Never delete files without asking me first."), Line::assistant(2, "I shall ask first.")];
+    history.extend(dialogue(120, 60).into_iter().skip(2));
+    for turn in history.chunks(2) {
+        talk.commit(&format!("turn {}", turn[0].id), turn).unwrap();
+    }
+    // The host shortens the turn when it passes seven eighths of the room, until a further quarter is free.
+    let (mut running, mut before, mut same) = (20, None, 0);
+    for call in 0..60 {
+        let prompt = Line::user(1_001, "Tidy up the folder of the crane.").with_tokens(u32::try_from(running).unwrap());
+        let budget = ROOM - running;
+        let answer = talk.assemble(&history, Some(&prompt), Some(budget)).unwrap();
+        check(&history, &answer, budget);
+        let now = sent(&history, &answer);
+        assert!(now.iter().any(|sent| sent.text.contains("Never delete files without asking")), "call {call}");
+        let now = Some((now, answer.volatile_prompt_addition.clone()));
+        same += usize::from(now == before);
+        before = now;
+        running += 600;
+        if running > ROOM - ROOM / 8 {
+            running -= ROOM / 4;
+        }
+    }
+    assert!(same >= 50, "only {same} of 60 calls began with the bytes of the call before");
+}
+
+#[test]
 fn who_speaks_is_known_by_name_in_passages_and_to_the_finder() {
     let engine = engine("{}");
     let talk = engine.talk("session", "test:session");

@@ -104,3 +104,20 @@ fn what_is_shown_as_a_pin_is_not_quoted_again() {
         "of that only a part is a pin: {block}"
     );
 }
+
+#[test]
+fn what_the_pins_show_the_log_does_not_quote() {
+    let mut history = dialogue(300, 40);
+    history[0].text = "Never delete a file in the archive without asking me first.".to_owned();
+    history[2].text = "Zora keeps the code of the vault, which is 7731.".to_owned();
+    let engine = engine("{}");
+    let talk = engine.talk("session", "test:session");
+    for turn in history.chunks(2) {
+        talk.commit(&format!("turn {}", turn[0].id), turn).unwrap();
+    }
+    let now = shown(&engine, &history, 16_000);
+    let holding = now.iter().filter(|sent| sent.text.contains("Never delete a file in the archive")).count();
+    assert!(now.iter().any(|sent| sent.text.starts_with("[recall pins") && sent.text.contains("Never delete a file")));
+    assert_eq!(holding, 1, "{:#?}", items(&now));
+    assert!(items(&now).join("\n").contains("code of the vault"), "{:#?}", items(&now));
+}
