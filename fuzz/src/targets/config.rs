@@ -1,7 +1,8 @@
 //! `plugins.toml`: what is read, and what an edit leaves as it was.
 
 use super::folder;
-use engineroom::config::{Config, Overrides, edit, load_from};
+use engineroom::config::edit::{self, Change};
+use engineroom::config::{Config, Overrides, load_from};
 use std::path::Path;
 
 fn read(path: &Path) -> Option<Config> {
@@ -26,7 +27,7 @@ pub(crate) fn config(data: &[u8]) {
         1 => vec!["recall".into(), "window".into()],
         _ => vec!["legacy".into()],
     };
-    match edit::select(&path, &chain) {
+    match edit::edit(&path, &[Change::Select(&chain)], false) {
         Ok(edited) => {
             let after = std::fs::read_to_string(&path).expect("the file is read");
             assert_eq!(edited.changed, after != text, "it says what it did");
@@ -35,19 +36,21 @@ pub(crate) fn config(data: &[u8]) {
             assert_eq!(config.plugins.slots.context_engine, chain);
             assert_eq!(config.plugins.slots.memory, before.plugins.slots.memory);
             assert_eq!(rest(&config), rest(&before), "an edit changes what it is about and no more");
-            assert!(!edit::select(&path, &chain).expect("again").changed, "a second edit has nothing to do");
+            let again = edit::edit(&path, &[Change::Select(&chain)], false).expect("again");
+            assert!(!again.changed, "a second edit has nothing to do");
         }
         // Another engine watches, or the file says that someone else writes it.
         Err(_) => assert_eq!(std::fs::read_to_string(&path).expect("the file is read"), text),
     }
     let text = std::fs::read_to_string(&path).expect("the file is read");
-    if edit::select_memory(&path, "notes").is_ok() {
+    if edit::edit(&path, &[Change::SelectMemory("notes")], false).is_ok() {
         let after = std::fs::read_to_string(&path).expect("the file is read");
         check_kept(&text, &after);
         assert_eq!(read(&path).expect("still good").plugins.slots.memory.as_deref(), Some("notes"));
     }
     let text = std::fs::read_to_string(&path).expect("the file is read");
-    if edit::reset_slots(&path, &chain, &["notes".into()]).is_ok() {
+    let reset = Change::ResetSlots { engines: &chain, memory: &["notes".into()] };
+    if edit::edit(&path, &[reset], false).is_ok() {
         let after = std::fs::read_to_string(&path).expect("the file is read");
         check_kept(&text, &after);
         let slots = read(&path).expect("still good").plugins.slots;
