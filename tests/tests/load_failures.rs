@@ -120,7 +120,7 @@ fn invalid_configuration_of_an_engine_names_the_path_and_the_reason() {
         .library("window")
         .select("window")
         .toml("[plugins.entries.window.config]\npin_first_turn = \"perhaps\"\n");
-    refused(&setup, "window", "pin_first_turn", &["boolean"]);
+    refused(&setup, "window", "pin_first_turn", &["true or false"]);
 }
 
 #[test]

@@ -223,7 +223,7 @@ pub enum PluginsCommand {
 /// `plugins install`.
 #[derive(Debug, Args)]
 pub struct InstallArgs {
-    /// A library, an archive (.tar.gz) with one, https://…, or npm:NAME[@VERSION]
+    /// A library, an archive (.tar.gz) with one, https://…, or `npm:NAME[@VERSION]`
     ///
     /// A library that lies in the plugins folder already is pinned as it is.
     #[arg(value_name = "SOURCE")]

@@ -7,7 +7,7 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`query`] | what a question asks for |
+//! | [`mod@query`] | what a question asks for |
 //! | [`score`] | how well each passage answers |
 //! | [`pack`] | which passages share a budget |
 //! | [`near`] | which passages say again what another one says |

@@ -127,7 +127,7 @@ pub(super) fn is_setting(line: &str) -> bool {
         && value.chars().all(|c| plain(c) || c == ' ')
 }
 
-/// "[WARN] …", "ERROR …": how lines of logs begin. What people write in capitals themselves counts only in brackets.
+/// "\[WARN\] …", "ERROR …": how lines of logs begin. What people write in capitals themselves counts only in brackets.
 fn has_level(line: &str) -> bool {
     let (open, inner) = line.strip_prefix('[').map_or((false, line), |inner| (true, inner));
     let end = inner.find(|c: char| !c.is_ascii_uppercase()).unwrap_or(inner.len());
